@@ -1,0 +1,1 @@
+"""agentrt: async agent programs over a local, radix-cached, continuously batched decoder."""
