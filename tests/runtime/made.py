@@ -36,7 +36,7 @@ def byte_level() -> Tokenizer:
 
 
 def sentencepiece() -> Tokenizer:
-    """SentencePiece BPE with byte fallback as Llama 2 writes it: the first space is a normalizer's."""
+    """SentencePiece BPE with byte fallback as Llama 2 has it: a normalizer puts the first space."""
     whole = _trained_with_bytes()
     whole["normalizer"] = {
         "type": "Sequence",
@@ -50,7 +50,7 @@ def sentencepiece() -> Tokenizer:
 
 
 def metaspace() -> Tokenizer:
-    """The same vocabulary as newer converters write it: the first space is a pre-tokenizer's."""
+    """The same vocabulary as newer files have it: a pre-tokenizer puts the first space."""
     whole = _trained_with_bytes()
     space = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": False}
     whole["pre_tokenizer"] = space

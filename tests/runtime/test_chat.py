@@ -23,7 +23,8 @@ CHAT = [
 SPACED = (
     "{%- for m in messages %}\n"
     "    {%- if m.role == 'user' %}\n{{ '[INST] ' + m.content | trim + ' [/INST]' }}\n"
-    "    {%- else %}{% generation %}{{ ' ' + m.content + '<|end|>' }}{% endgeneration %}{% endif %}\n"
+    "    {%- else %}{% generation %}{{ ' ' + m.content + '<|end|>' }}"
+    "{% endgeneration %}{% endif %}\n"
     "{%- endfor %}"
 )
 TOOLS = (
@@ -152,10 +153,8 @@ def test_refusals_say_what_was_refused() -> None:
 )
 def test_templates_run_in_a_sandbox(attack: str) -> None:
     template = chat(made.byte_level, attack)
-    try:
-        assert "class" not in template.render(CHAT)
-    except InvalidRequest:
-        pass
+    with pytest.raises(InvalidRequest, match="unsafe"):
+        template.render(CHAT)
 
 
 def test_date_is_available_as_transformers_gives_it() -> None:
