@@ -1,4 +1,4 @@
-"""The radix cache beside a naive model of it: a dict of prefixes, each with a slot and a last use."""
+"""The radix cache beside a naive model: a dict of prefixes, each with a slot and a last use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.radix import Match, Node, Pin
 
 Path = tuple[str | int, ...]
-"""A namespace and the tokens of a prefix; every proper prefix of it but the namespace is a token."""
+"""A namespace, then the tokens of a prefix."""
 
 
 class Naive:
@@ -42,7 +42,7 @@ class Naive:
         self._use(path, 2)
 
     def move(self, old: Path, new: Path) -> None:
-        self.ends[old] -= 1
+        self.unlock(old)
         self.ends[new] += 1
         self._use(new, len(old) + 1)
 
@@ -57,8 +57,13 @@ class Naive:
         self.move(path, (*path, *tokens))
         return duplicates
 
-    def release(self, path: Path) -> None:
+    def unlock(self, path: Path) -> None:
         self.ends[path] -= 1
+        if not self.ends[path]:
+            del self.ends[path]
+
+    def release(self, path: Path) -> None:
+        self.unlock(path)
         self._use(path, 2)
         self._age_as_one()
 
@@ -79,7 +84,7 @@ class Naive:
 
     def standing(self) -> set[Path]:
         """Every prefix that somebody's lock or pin rests on."""
-        return {end[:i] for end, n in self.ends.items() if n for i in range(2, len(end) + 1)}
+        return {end[:i] for end in self.ends for i in range(2, len(end) + 1)}
 
     def evictable(self) -> int:
         return len(self.slot.keys() - self.standing())
@@ -90,7 +95,7 @@ class Naive:
             self.used[path[:i]] = self.clock
 
     def _age_as_one(self) -> None:
-        """Tokens between which nothing branches and no lock ends are as old as the first of them."""
+        """Tokens between which nothing branches and no lock ends age as the first of them does."""
         children = Counter(path[:-1] for path in self.slot)
         standing = self.standing()
         for path in sorted(self.slot, key=len):
