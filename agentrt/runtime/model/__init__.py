@@ -1,0 +1,5 @@
+"""Any decoder-only causal LM that transformers loads, run one flat ragged batch a step."""
+
+from agentrt.runtime.model.model import Model
+
+__all__ = ["Model"]
