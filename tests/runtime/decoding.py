@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -10,7 +11,9 @@ import torch
 from agentrt.runtime.attention.base import KVCache
 from agentrt.runtime.attention.reference import TorchAttention
 from agentrt.runtime.batch import Layout
-from agentrt.runtime.model import Model
+
+if TYPE_CHECKING:
+    from agentrt.runtime.model import Model
 
 
 @dataclass
@@ -34,21 +37,23 @@ class Driver:
         model.attach(TorchAttention(cache))
         self._free = np.random.default_rng(seed).permutation(slots).tolist()
 
-    def step(self, *work: tuple[Sequence, int]) -> None:
-        """Computes the next n tokens of each sequence in one batch, and keeps their logits."""
+    def layout(self, *work: tuple[Sequence, int]) -> Layout:
+        """The next n tokens of each sequence, in slots taken from the pool."""
         spans = [(s, len(s.slots), len(s.slots) + n) for s, n in work]
-        new = [[self._free.pop() for _ in range(b - a)] for _, a, b in spans]
-        for (sequence, _, _), slots in zip(spans, new, strict=True):
-            sequence.slots.extend(slots)
-        layout = Layout(
+        for sequence, _, stop in spans:
+            sequence.slots.extend(self._free.pop() for _ in range(len(sequence.slots), stop))
+        return Layout(
             token_ids=np.array([t for s, a, b in spans for t in s.tokens[a:b]], np.int64),
             positions=np.array([p for _, a, b in spans for p in range(a, b)], np.int64),
-            out_slots=np.array([slot for slots in new for slot in slots], np.int64),
-            q_indptr=np.cumsum([0, *(b - a for _, a, b in spans)], dtype=np.int32),
+            out_slots=np.array([slot for s, a, b in spans for slot in s.slots[a:b]], np.int64),
+            q_indptr=np.cumsum([0, *(n for _, n in work)], dtype=np.int32),
             kv_indptr=np.cumsum([0, *(b for _, _, b in spans)], dtype=np.int32),
             kv_slots=np.array([slot for s, _, _ in spans for slot in s.slots], np.int32),
         )
+
+    def step(self, *work: tuple[Sequence, int]) -> None:
+        """Computes the next n tokens of each sequence in one batch, and keeps their logits."""
+        layout = self.layout(*work)
         logits = self.model.forward(layout, np.arange(layout.num_tokens, dtype=np.int64))
-        counts = [b - a for _, a, b in spans]
-        for (sequence, _, _), rows in zip(spans, logits.split(counts), strict=True):
+        for (sequence, _), rows in zip(work, logits.split([n for _, n in work]), strict=True):
             sequence.logits.extend(rows)

@@ -29,21 +29,18 @@ _SMALL: dict[str, Any] = {
 _ALTERNATE = ["sliding_attention", "full_attention"]
 _GPT2 = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": CONTEXT, "vocab_size": VOCAB}
 
+_LLAMA3_ROPE = {
+    "rope_type": "llama3",
+    "rope_theta": 10000.0,
+    "factor": 4.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
+
 ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("LlamaConfig", {"attention_bias": True}),
-    "llama3_rope": (
-        "LlamaConfig",
-        {
-            "rope_parameters": {
-                "rope_type": "llama3",
-                "rope_theta": 10000.0,
-                "factor": 4.0,
-                "low_freq_factor": 1.0,
-                "high_freq_factor": 4.0,
-                "original_max_position_embeddings": 16,
-            }
-        },
-    ),
+    "llama3_rope": ("LlamaConfig", {"rope_parameters": _LLAMA3_ROPE}),
     "qwen2": ("Qwen2Config", {}),
     "qwen3": ("Qwen3Config", {"head_dim": 16}),
     "mistral": ("MistralConfig", {"sliding_window": 5, "head_dim": 8}),

@@ -7,6 +7,7 @@ model builds by hand.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,64 +19,62 @@ from agentrt.runtime.attention.reference import TorchAttention
 from agentrt.runtime.batch import Layout
 from agentrt.runtime.model import hook
 from agentrt.runtime.model.decoder import forward
-from agentrt.runtime.model.discover import close
+from agentrt.runtime.model.probing import close, probe_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from torch import nn
 
-    from agentrt.runtime.attention.base import AttentionBackend, LayerAttention
     from agentrt.runtime.batch import Int64Array
+    from agentrt.runtime.model.model import Model
 
 _LENGTHS = (13, 6)  # tokens of the two sequences that are decoded together
 _SPLITS = ((5, 3), (7, 2), (1, 1))  # how many of each a step computes
 
 
-def check_against_eager(
-    step: Callable[[Layout, Int64Array], torch.Tensor],
-    attach: Callable[[AttentionBackend], None],
-    module: nn.Module,
-    layers: Sequence[LayerAttention],
-    *,
-    name: str,
-) -> None:
-    """Decodes two sequences in mixed, chunked steps and compares every logit with eager's.
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What the model's own eager forward gives for two prompts, each alone and in one piece."""
 
-    Raises UnsupportedModel when they differ by more than rounding.
+    prompts: tuple[Int64Array, ...]
+    logits: tuple[torch.Tensor, ...]  # [len(prompt), vocab]
+
+    @classmethod
+    def of(cls, module: nn.Module) -> Reference:
+        prompts = tuple(probe_tokens(module, count).numpy(force=True) for count in _LENGTHS)
+        return cls(prompts, tuple(_eager_logits(module, prompt) for prompt in prompts))
+
+
+def check_against_eager(model: Model, reference: Reference, *, kind: str) -> None:
+    """Decodes the two prompts in mixed, chunked steps and compares every logit.
+
+    Raises UnsupportedModel, naming the `kind` of model, when they differ by more than rounding.
+    Leaves the model without a backend.
     """
-    parameter = next(module.parameters())
-    prompts = _prompts(cast("Any", module).get_input_embeddings().weight.shape[0])
-    wanted = [_eager_logits(module, prompt) for prompt in prompts]
     slots = sum(_LENGTHS)
-    cache = KVCache(layers, num_slots=slots, dtype=parameter.dtype, device=parameter.device)
-    attach(TorchAttention(cache))
-    done = [0, 0]
+    cache = KVCache(model.layers, num_slots=slots, dtype=model.dtype, device=model.device)
+    model.attach(TorchAttention(cache))
+    done = (0, 0)
     for counts in _SPLITS:
-        layout = _layout(prompts, done, counts)
-        logits = step(layout, np.arange(layout.num_tokens, dtype=np.int64))
-        for sequence, got in enumerate(logits.split(list(counts))):
-            start = done[sequence]
-            if not close(got, wanted[sequence][start : start + counts[sequence]]):
-                raise UnsupportedModel(_refusal(name, module))
-        done = [a + b for a, b in zip(done, counts, strict=True)]
+        layout = _layout(reference.prompts, done, counts)
+        logits = model.forward(layout, np.arange(layout.num_tokens, dtype=np.int64))
+        for got, all_wanted, start in zip(
+            logits.split(list(counts)), reference.logits, done, strict=True
+        ):
+            if not close(got, all_wanted[start : start + len(got)]):
+                raise UnsupportedModel(_refusal(model.spec.name, kind))
+        done = (done[0] + counts[0], done[1] + counts[1])
+    model.detach()
 
 
-def _refusal(name: str, module: nn.Module) -> str:
+def _refusal(name: str, kind: str) -> str:
     return (
-        f"{name} ({type(module).__name__}) gives other logits through this runtime than in its own "
+        f"{name} ({kind}) gives other logits through this runtime than in its own "
         "eager forward: tokens are mixed by something other than the attention it declares "
         "(a recurrence, a convolution, a bias added to the scores). Use a model whose layers "
         "attend through transformers' attention interface alone"
     )
-
-
-def _prompts(vocab_size: int) -> list[Int64Array]:
-    first, second = _LENGTHS
-    return [
-        (np.arange(first, dtype=np.int64) * 37 + 11) % vocab_size,
-        (np.arange(second, dtype=np.int64) * 53 + 2) % vocab_size,
-    ]
 
 
 def _eager_logits(module: nn.Module, prompt: Int64Array) -> torch.Tensor:
@@ -88,7 +87,9 @@ def _eager_logits(module: nn.Module, prompt: Int64Array) -> torch.Tensor:
         cast("Any", module).set_attn_implementation(hook.RUN)
 
 
-def _layout(prompts: list[Int64Array], done: list[int], counts: tuple[int, ...]) -> Layout:
+def _layout(
+    prompts: Sequence[Int64Array], done: tuple[int, ...], counts: tuple[int, ...]
+) -> Layout:
     """The next `counts` tokens of each sequence; the slots of the two are interleaved."""
     spans = [(d, d + n) for d, n in zip(done, counts, strict=True)]
     slots = [np.arange(min(_LENGTHS)) * 2, np.arange(min(_LENGTHS)) * 2 + 1]

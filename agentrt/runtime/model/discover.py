@@ -9,20 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-import torch
-
 from agentrt.errors import UnsupportedModel
 from agentrt.runtime.attention.base import LayerAttention
 from agentrt.runtime.model import hook
+from agentrt.runtime.model.context import independent_context
 from agentrt.runtime.model.decoder import accepts, forward
 from agentrt.runtime.model.masks import IrregularMask, window_of
+from agentrt.runtime.model.probing import attend_to_self, probe_positions, probe_tokens, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import torch
     from torch import nn
 
-_PROBE_TOKENS = 7
 _ATTENTION_TYPES = frozenset({"full_attention", "sliding_attention"})
 # What a layer may pass besides q, k, v and the mask. The first three are read; `sliding_window`
 # repeats what the mask says, and the mask is what the model's own attention obeys; the positions
@@ -55,17 +55,9 @@ def discover(module: nn.Module, *, name: str) -> Discovery:
     if not recorder.layers:
         recorder.problems.append("no layer calls transformers' attention interface")
     if recorder.problems:
-        raise UnsupportedModel(_refusal(name, recorder.problems))
-    context_length = _independent_context(module, recorder.attention, context_length, name)
+        raise UnsupportedModel(refusal(name, recorder.problems))
+    context_length = independent_context(module, recorder.attention, context_length, name=name)
     return Discovery(tuple(recorder.attention), tuple(recorder.layers), vocab_size, context_length)
-
-
-def _refusal(name: str, problems: list[str]) -> str:
-    return (
-        f"{name} cannot be served exactly: {'; '.join(dict.fromkeys(problems))}. Served are "
-        "decoder-only models whose layers mix tokens by causal or sliding-window softmax "
-        "attention, called through transformers' attention interface"
-    )
 
 
 def _refuse_by_description(module: nn.Module, name: str) -> None:
@@ -80,7 +72,7 @@ def _refuse_by_description(module: nn.Module, name: str) -> None:
     if not accepts(module, "position_ids"):
         problems.append("its forward takes no position_ids, so its positions follow the batch")
     if problems:
-        raise UnsupportedModel(_refusal(name, problems))
+        raise UnsupportedModel(refusal(name, problems))
 
 
 def _described_context(module: nn.Module, name: str) -> int:
@@ -88,7 +80,7 @@ def _described_context(module: nn.Module, name: str) -> int:
     length = getattr(text, "max_position_embeddings", None)
     if not isinstance(length, int) or length < 1:
         raise UnsupportedModel(
-            _refusal(name, [f"its configuration gives max_position_embeddings as {length!r}"])
+            refusal(name, [f"its configuration gives max_position_embeddings as {length!r}"])
         )
     return length
 
@@ -99,7 +91,7 @@ def _probe(module: nn.Module, recorder: _Recorder) -> int:
     hook.bind(modules, recorder)
     cast("Any", module).set_attn_implementation(hook.PROBE)
     try:
-        tokens, positions = _tokens(module), _arange(module, _PROBE_TOKENS)
+        tokens, positions = probe_tokens(module), probe_positions(module)
         return forward(module, tokens, positions, positions[:1]).shape[-1]
     finally:
         hook.unbind(modules)
@@ -168,18 +160,6 @@ class _Recorder:
             return None
 
 
-def attend_to_self(
-    module: nn.Module,  # noqa: ARG001
-    q: torch.Tensor,
-    k: torch.Tensor,  # noqa: ARG001
-    v: torch.Tensor,
-    mask: torch.Tensor | None,  # noqa: ARG001
-    options: Mapping[str, Any],  # noqa: ARG001
-) -> torch.Tensor:
-    """Attention where every token sees itself alone: its value, for each query head."""
-    return v.repeat_interleave(q.shape[1] // v.shape[1], dim=1).transpose(1, 2)
-
-
 def _is_set(value: object) -> bool:
     """Whether an option asks for anything: dropout=0.0 and output_attentions=False do not."""
     return bool(value) if isinstance(value, bool | int | float) else value is not None
@@ -187,63 +167,3 @@ def _is_set(value: object) -> bool:
 
 def _scale(scaling: float | torch.Tensor | None, head_dim: int) -> float:
     return head_dim**-0.5 if scaling is None else float(scaling)
-
-
-def _independent_context(
-    module: nn.Module, attention: list[nn.Module], described: int, name: str
-) -> int:
-    """The longest context in which a token's position embedding does not depend on its neighbours.
-
-    Some rotary schemes choose their frequencies by the longest sequence in the batch; keys cached
-    before the switch would be wrong after it. Such a model is served up to where it switches.
-    """
-    candidates = [described, *_original_contexts(cast("Any", module).config)]
-    hook.bind(attention, attend_to_self)
-    try:
-        for length in candidates:
-            if length <= described and _is_independent(module, length):
-                return length
-    finally:
-        hook.unbind(attention)
-    raise UnsupportedModel(
-        _refusal(name, ["a token's position embedding depends on the other tokens of its batch"])
-    )
-
-
-def _original_contexts(config: Any) -> list[int]:
-    """Every `original_max_position_embeddings` in a configuration, longest first."""
-    found: list[int] = []
-    nested: list[Any] = [config.to_dict()]
-    while nested:
-        for key, value in cast("dict[str, Any]", nested.pop()).items():
-            if isinstance(value, dict):
-                nested.append(value)
-            elif key == "original_max_position_embeddings" and isinstance(value, int):
-                found.append(value)
-    return sorted(found, reverse=True)
-
-
-def _is_independent(module: nn.Module, length: int) -> bool:
-    """Whether a token at position length - 1 leaves the other rows as they were."""
-    near = _arange(module, _PROBE_TOKENS).clamp(max=length - 1)
-    far = near.clone()
-    far[-1] = length - 1
-    tokens, rows = _tokens(module), near[:-1].clone()
-    alone, beside, again = (forward(module, tokens, p, rows) for p in (near, far, near))
-    return close(beside, alone) and close(again, alone)
-
-
-def close(logits: torch.Tensor, wanted: torch.Tensor) -> bool:
-    """Whether logits are equal up to the rounding of their dtype."""
-    tolerance = {torch.float32: 1e-3, torch.float64: 1e-6}.get(wanted.dtype, 5e-2)
-    scale = float(wanted.float().abs().amax())
-    return float((logits.float() - wanted.float()).abs().amax()) <= tolerance * max(scale, 1e-6)
-
-
-def _tokens(module: nn.Module) -> torch.Tensor:
-    vocab = cast("Any", module).get_input_embeddings().weight.shape[0]
-    return (_arange(module, _PROBE_TOKENS) * 31 + 5) % vocab
-
-
-def _arange(module: nn.Module, count: int) -> torch.Tensor:
-    return torch.arange(count, device=next(module.parameters()).device)

@@ -9,9 +9,10 @@ import torch
 from agentrt.errors import InvalidRequest
 from agentrt.runtime.attention.base import KVCache
 from agentrt.runtime.batch import ModelSpec
-from agentrt.runtime.model.check import check_against_eager
+from agentrt.runtime.model.check import Reference, check_against_eager
 from agentrt.runtime.model.decoder import EagerDecoder
 from agentrt.runtime.model.discover import discover
+from agentrt.runtime.model.linears import fuse_linears
 
 if TYPE_CHECKING:
     from torch import nn
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from agentrt.runtime.attention.base import AttentionBackend, LayerAttention
     from agentrt.runtime.batch import Int64Array, Layout
     from agentrt.runtime.model.decoder import Decoder
+    from agentrt.runtime.model.discover import Discovery
+    from agentrt.runtime.model.linears import ProductFactory
 
 
 class Model:
@@ -50,35 +53,42 @@ class Model:
         )
 
     @classmethod
-    def from_module(cls, module: nn.Module, *, name: str) -> Model:
+    def from_module(
+        cls, module: nn.Module, *, name: str, products: ProductFactory | None = None
+    ) -> Model:
         """Serves a transformers causal LM as it stands: its dtype, its device, its weights.
 
-        Raises UnsupportedModel, with the reasons, for anything that could not be served exactly.
-        The module belongs to the Model from here on.
+        With `products`, its linear layers are fused and computed by what that makes. Raises
+        UnsupportedModel, with the reasons, for anything that could not be served exactly. The
+        module belongs to the Model from here on.
         """
         module.eval().requires_grad_(False)
         with torch.inference_mode():
             found = discover(module, name=name)
+            reference = Reference.of(module)
+            fused = [] if products is None else fuse_linears(module, found.attention)
+            model = cls._from_discovery(module, found, name=name)
+            check_against_eager(model, reference, kind=type(module).__name__)
+            for shared in fused:
+                shared.install(cast("ProductFactory", products))
+        return model
+
+    @classmethod
+    def _from_discovery(cls, module: nn.Module, found: Discovery, *, name: str) -> Model:
         parameter = next(module.parameters())
-        spec = ModelSpec(
-            name=name,
-            vocab_size=found.vocab_size,
-            context_length=found.context_length,
-            eos_token_ids=eos_token_ids(module),
-            kv_bytes_per_token=KVCache.bytes_per_token(found.layers, parameter.dtype),
-        )
-        decoder = EagerDecoder(module, found.attention, found.layers)
-        model = cls(
-            decoder,
-            spec=spec,
+        return cls(
+            EagerDecoder(module, found.attention, found.layers),
+            spec=ModelSpec(
+                name=name,
+                vocab_size=found.vocab_size,
+                context_length=found.context_length,
+                eos_token_ids=eos_token_ids(module),
+                kv_bytes_per_token=KVCache.bytes_per_token(found.layers, parameter.dtype),
+            ),
             layers=found.layers,
             dtype=parameter.dtype,
             device=parameter.device,
         )
-        with torch.inference_mode():
-            check_against_eager(model.forward, model.attach, module, found.layers, name=name)
-        model.detach()
-        return model
 
     def attach(self, backend: AttentionBackend) -> None:
         """Attends through `backend`, and so into its KV pool, from now on."""
