@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _TILE_ROWS = 256  # a long prefill skips most of the triangle that its rows cannot see
 _TILE_SCORES = 1 << 20  # scores per head held at once, which bounds the memory of a step
 _FREE_PADDING = 1 << 12  # scores per head that cost less than one more matrix product
+_STACK_KEYS = 1 << 13  # keys gathered at once: what of K and V still fits a processor's cache
 _OUT_OF_SIGHT = 1 << 40  # a position later than any query's
 
 
@@ -148,9 +149,8 @@ def _attend(
     # A KV head serves `heads / kv_heads` neighbouring query heads: fold those into its rows.
     q = q[block.read_rows].to(dtype).view(n, r, spec.num_kv_heads, -1, spec.head_dim)
     q = q.permute(0, 2, 3, 1, 4).flatten(2, 3)  # [N, kv_heads, group * R, head_dim]
-    k = keys[block.slots].to(dtype).permute(0, 2, 3, 1)  # [N, kv_heads, head_dim, S]
-    v = values[block.slots].to(dtype).transpose(1, 2)  # [N, kv_heads, S, v_dim]
-    scores = (q @ k).mul_(spec.scale)
+    k, v = (_heads_first(x, block.slots, dtype) for x in (keys, values))
+    scores = (q @ k.transpose(2, 3)).mul_(spec.scale)
     if spec.softcap is not None:
         scores.div_(spec.softcap).tanh_().mul_(spec.softcap)
     hidden = block.mask(spec.window)
@@ -169,6 +169,14 @@ def _attend(
         return x.unflatten(2, (-1, r)).permute(0, 3, 1, 2, 4).reshape(n * r, spec.num_heads, -1)
 
     return rows_first(out), rows_first(lse).squeeze(-1)
+
+
+def _heads_first(cache: torch.Tensor, slots: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """[N, kv_heads, S, dim] of cache [slots, kv_heads, dim]: the layout a batched product wants."""
+    heads = cache.shape[1]
+    # Gathered in this order at once: to gather by slot and transpose after costs a second copy.
+    at = slots[:, None] * heads + torch.arange(heads, device=slots.device)[:, None]
+    return cache.flatten(0, 1).index_select(0, at.view(-1)).view(*at.shape, -1).to(dtype)
 
 
 def _row_positions(layout: Layout) -> Int64Array:
@@ -216,12 +224,14 @@ def _stacks(tiles: list[_Tile]) -> Iterator[list[_Tile]]:
     useful, widest = 0, 0
     for tile in sorted(tiles, key=lambda t: (t.rows, t.keys)):
         size = tile.rows * tile.keys
-        padded = (len(stack) + 1) * tile.rows * max(widest, tile.keys)
-        if stack and padded > min(1.25 * (useful + size) + _FREE_PADDING, _TILE_SCORES):
+        widest = max(widest, tile.keys)
+        keys = (len(stack) + 1) * widest
+        most = min(1.25 * (useful + size) + _FREE_PADDING, _TILE_SCORES)
+        if stack and (keys > _STACK_KEYS or keys * tile.rows > most):
             yield stack
-            stack, useful, widest = [], 0, 0
+            stack, useful, widest = [], 0, tile.keys
         stack.append(tile)
-        useful, widest = useful + size, max(widest, tile.keys)
+        useful += size
     if stack:
         yield stack
 
