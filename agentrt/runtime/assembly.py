@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentrt.runtime.engine import Engine
+from agentrt.runtime.scheduler import SchedulePolicy, Scheduler, SchedulerConfig
 from agentrt.runtime.pool import SlotPool
 from agentrt.runtime.radix import RadixCache
-from agentrt.runtime.scheduler import Scheduler, SchedulerConfig
 
 if TYPE_CHECKING:
     from agentrt.runtime.batch import Executor
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 def open_model(model: str | Path | ModelSource | None, config: RuntimeConfig) -> LoadedModel:
     """Loads what a runtime was asked for. Blocking; imports torch for a real model."""
-    if model is None or isinstance(model, str | Path):
-        from agentrt.runtime.decoder_source import StoredModel
+    if model is not None and not isinstance(model, str | Path):
+        return model.open(config)
+    from agentrt.runtime.stored_model import StoredModel
 
-        model = StoredModel(model)
-    return model.open(config)
+    return StoredModel(model).open(config)
 
 
 def make_engine(executor: Executor, config: RuntimeConfig) -> Engine:
@@ -33,11 +33,11 @@ def make_engine(executor: Executor, config: RuntimeConfig) -> Engine:
         cache,
         pool,
         SchedulerConfig(
-            policy=config.policy,
+            policy=SchedulePolicy(config.policy),
             max_step_tokens=config.max_step_tokens,
             max_running=config.max_running,
             max_waiting=config.max_waiting,
             max_passed_over=config.max_passed_over,
         ),
     )
-    return Engine(executor, scheduler, cache)
+    return Engine(executor, scheduler, cache, pool)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.crossing import Reply
     from agentrt.runtime.job import Job
     from agentrt.runtime.layout import Decision
+    from agentrt.runtime.pool import SlotPool
     from agentrt.runtime.radix import Pin, RadixCache
     from agentrt.runtime.request import Request
     from agentrt.runtime.scheduler import Scheduler
@@ -35,17 +36,19 @@ class Engine:
         executor: Executor,
         scheduler: Scheduler,
         cache: RadixCache,
+        pool: SlotPool,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._executor = executor
         self._scheduler = scheduler
         self._cache = cache
+        self._pool = pool
         self._clock = clock
         self._jobs: dict[Request, Job] = {}
         self._pins: dict[Reply, Pin] = {}
         self._news: list[tuple[Reply, Chunk | Finished]] = []
-        self._scores = SlotScores(executor.num_slots)
+        self._scores = SlotScores(pool.num_slots)
         self._meter = Meter()
         self.stats = self._snapshot()
 
@@ -186,4 +189,4 @@ class Engine:
         self._news.append((job.reply, news))
 
     def _snapshot(self) -> RuntimeStats:
-        return self._meter.read(self._scheduler, self._cache, self._executor.num_slots)
+        return self._meter.read(self._scheduler, self._cache, self._pool)

@@ -12,7 +12,7 @@ from agentrt.runtime.crossing import Reply
 from agentrt.runtime.job import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Sequence
 
     from agentrt.generation import Completion
     from agentrt.runtime.engine_thread import EngineThread
@@ -27,15 +27,15 @@ class Front:
     """Turns what callers ask into jobs of one engine thread."""
 
     def __init__(self, loaded: LoadedModel, thread: EngineThread) -> None:
-        self._loaded = loaded
+        self.loaded = loaded
         self.thread = thread
 
     def tokens(self, prompt: Prompt) -> list[int]:
         """A prompt as token ids. Raises InvalidRequest for what is none of the three forms."""
         if isinstance(prompt, str):
-            return self._loaded.codec.encode(prompt)
+            return self.loaded.codec.encode(prompt)
         if all(isinstance(part, Message) for part in prompt) and prompt:
-            return self._loaded.codec.encode_chat([p for p in prompt if isinstance(p, Message)])
+            return self.loaded.codec.encode_chat([p for p in prompt if isinstance(p, Message)])
         if any(isinstance(part, bool) or not isinstance(part, int) for part in prompt):
             kinds = sorted({type(part).__name__ for part in prompt})
             raise InvalidRequest(
@@ -45,7 +45,7 @@ class Front:
         return [part for part in prompt if isinstance(part, int)]
 
     @contextmanager
-    def serving(self, asked: Sequence[Asked]) -> Iterator[list[Reply]]:
+    def serving(self, asked: Sequence[Asked]) -> Generator[list[Reply]]:
         """Submits requests together; those not finished when the block is left are aborted."""
         now = time.monotonic()
         jobs = [self._job(tokens, submission, now) for tokens, submission in asked]
@@ -74,7 +74,7 @@ class Front:
         return Job(
             tokens,
             submission,
-            loaded=self._loaded,
+            loaded=self.loaded,
             reply=Reply(),
             now=now,
         )

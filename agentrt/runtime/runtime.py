@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextvars
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 
 from agentrt.errors import EngineClosed, InvalidRequest, NoRuntime
+from agentrt.runtime.assembly import make_engine, open_model
 from agentrt.runtime.checks import make_config
 from agentrt.runtime.engine_thread import EngineThread
 from agentrt.runtime.front import Front
@@ -19,7 +20,7 @@ from agentrt.runtime.streaming import CompletionStream
 from agentrt.runtime.submission import Submission
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -62,13 +63,12 @@ class Runtime:
     ) -> None:
         self.config = make_config(config, options)
         self._model = model
-        self._loaded: LoadedModel | None = None
-        self._thread: EngineThread | None = None
+        self._front: Front | None = None
         self._token: contextvars.Token[Runtime | None] | None = None
 
     async def __aenter__(self) -> Self:
-        if self._thread is not None:
-            raise InvalidRequest("this runtime is already open")
+        if self._front is not None:
+            raise InvalidRequest("this runtime is already open; each `async with` wants its own")
         await anyio.to_thread.run_sync(self._open)
         self._token = _current.set(self)
         return self
@@ -80,7 +80,8 @@ class Runtime:
         trace: TracebackType | None,
     ) -> None:
         if self._token is not None:
-            _current.reset(self._token)
+            with suppress(ValueError):  # left in another context than entered, as fixtures are
+                _current.reset(self._token)
             self._token = None
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._close)
@@ -115,7 +116,7 @@ class Runtime:
             timeout=timeout,
             namespace=namespace,
         )
-        return await self._front.complete(self._front.tokens(prompt), submission)
+        return await self._served.complete(self._served.tokens(prompt), submission)
 
     async def generate_n(
         self,
@@ -143,8 +144,8 @@ class Runtime:
             timeout=timeout,
             namespace=namespace,
         )
-        tokens = self._front.tokens(prompt)
-        return await self._front.complete_all([(tokens, submission.numbered(i)) for i in range(n)])
+        tokens = self._served.tokens(prompt)
+        return await self._served.complete_all([(tokens, submission.numbered(i)) for i in range(n)])
 
     def stream(
         self,
@@ -167,8 +168,8 @@ class Runtime:
             namespace=namespace,
             streaming=True,
         )
-        tokens = self._front.tokens(prompt)
-        return CompletionStream(partial(self._front.serving, [(tokens, submission)]))
+        tokens = self._served.tokens(prompt)
+        return CompletionStream(partial(self._served.serving, [(tokens, submission)]))
 
     async def select(
         self,
@@ -189,7 +190,7 @@ class Runtime:
 
         Raises InvalidRequest for no choices, empty or equal ones, and what `generate` raises.
         """
-        plan = plan_selection(self._parts.codec, self._front.tokens(prompt), choices, by)
+        plan = plan_selection(self._served.loaded.codec, self._served.tokens(prompt), choices, by)
         submission = Submission.make(
             None,
             {"max_tokens": 0},
@@ -197,7 +198,7 @@ class Runtime:
             timeout=timeout,
             namespace=namespace,
         )
-        scored = await self._front.complete_all(
+        scored = await self._served.complete_all(
             [(tokens, submission.scoring(start)) for tokens, start in plan.requests]
         )
         return plan.judge([completion.prompt_logprobs or () for completion in scored])
@@ -207,19 +208,19 @@ class Runtime:
         return await self.generate(prompt, max_tokens=0, namespace=namespace)
 
     @asynccontextmanager
-    async def pinned(self, prompt: Prompt, *, namespace: str = "") -> AsyncIterator[Completion]:
+    async def pinned(self, prompt: Prompt, *, namespace: str = "") -> AsyncGenerator[Completion]:
         """Keeps a prompt's cache from being evicted for the length of the block."""
-        tokens = self._front.tokens(prompt)
+        tokens = self._served.tokens(prompt)
         submission = Submission.make(None, {"max_tokens": 0}, namespace=namespace, pin=True)
-        with self._front.serving([(tokens, submission)]) as (reply,):
+        with self._served.serving([(tokens, submission)]) as (reply,):
             try:
                 yield await reply.outcome()
             finally:
-                self._front.unpin(reply)
+                self._served.unpin(reply)
 
     async def flush_cache(self) -> int:
         """Forgets everything cached that no running request stands on; how many tokens it was."""
-        thread = self._front.thread
+        thread = self._served.thread
         return await thread.ask(thread.engine.flush_cache)
 
     async def check_integrity(self) -> None:
@@ -227,47 +228,52 @@ class Runtime:
 
         Raises agentrt.errors.IntegrityError with the facts. For tests.
         """
-        thread = self._front.thread
+        thread = self._served.thread
         await thread.ask(thread.engine.check_integrity)
 
     async def restart(self) -> None:
         """Starts a failed engine again, with an empty cache. Does nothing to a healthy one."""
-        if self._front.thread.failure is not None:
-            self._front = self._start(self._parts)
+        if self._served.thread.failure is not None:
+            self._front = self._start(self._served.loaded)
 
     def stats(self) -> RuntimeStats:
         """Live figures as of the last engine step."""
-        return self._front.thread.engine.stats
+        return self._served.thread.engine.stats
 
     @property
     def model_name(self) -> str:
-        return self._parts.executor.spec.name
+        return self._served.loaded.executor.spec.name
 
     @property
     def context_length(self) -> int:
         """Tokens that a prompt and its output may take together."""
-        return self._parts.executor.spec.context_length
+        return self._served.loaded.executor.spec.context_length
 
     @property
     def num_slots(self) -> int:
         """Tokens that the KV pool holds, cached and running ones together."""
-        return self._parts.executor.num_slots
+        return self._served.loaded.executor.num_slots
 
     def tokenize(self, prompt: Prompt) -> list[int]:
         """The token ids a prompt is for this model."""
-        return self._front.tokens(prompt)
+        return self._served.tokens(prompt)
 
     @property
-    def _parts(self) -> LoadedModel:
-        if self._loaded is None:
+    def _served(self) -> Front:
+        if self._front is None:
             raise EngineClosed("the runtime is not open; open it with `async with Runtime()`")
-        return self._loaded
+        return self._front
 
     def _open(self) -> None:
-        self._loaded = open_model(self._model, self.config)
-        self._front = self._start(self._loaded)
+        self._front = self._start(open_model(self._model, self.config))
 
     def _start(self, loaded: LoadedModel) -> Front:
         thread = EngineThread(make_engine(loaded.executor, self.config))
         thread.start()
         return Front(loaded, thread)
+
+    def _close(self) -> None:
+        if self._front is not None:
+            self._front.thread.close()
+            self._front.loaded.executor.close()
+            self._front = None

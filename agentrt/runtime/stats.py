@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from agentrt.generation import Usage
 
 if TYPE_CHECKING:
+    from agentrt.runtime.pool import SlotPool
     from agentrt.runtime.radix import RadixCache
     from agentrt.runtime.scheduler import Scheduler
 
@@ -62,15 +63,14 @@ class Meter:
         self._finished += 1
         self._usage += usage
 
-    def read(self, scheduler: Scheduler, cache: RadixCache, pool_slots: int) -> RuntimeStats:
+    def read(self, scheduler: Scheduler, cache: RadixCache, pool: SlotPool) -> RuntimeStats:
         """The figures as they stand."""
-        free = scheduler.slots_free
         return RuntimeStats(
             running=scheduler.running,
             waiting=scheduler.waiting,
-            slots_free=free,
+            slots_free=pool.num_free,
             slots_cached=cache.cached,
-            slots_held=pool_slots - free - cache.cached,
+            slots_held=pool.num_slots - pool.num_free - cache.cached,
             steps=self._steps,
             finished=self._finished,
             usage=self._usage,

@@ -26,9 +26,9 @@ class CompletionStream:
     It starts on entry. Iterating raises what stopped it (:class:`agentrt.errors.RunError`).
     """
 
-    def __init__(self, serve: Callable[[], AbstractContextManager[Reply]]) -> None:
+    def __init__(self, serve: Callable[[], AbstractContextManager[list[Reply]]]) -> None:
         self._serve = serve
-        self._serving: AbstractContextManager[Reply] | None = None
+        self._serving: AbstractContextManager[list[Reply]] | None = None
         self._reply: Reply | None = None
         self._completion: Completion | None = None
 
@@ -36,7 +36,7 @@ class CompletionStream:
         if self._serving is not None:
             raise InvalidRequest("a stream runs once; call runtime.stream(...) again for another")
         self._serving = self._serve()
-        self._reply = self._serving.__enter__()
+        (self._reply,) = self._serving.__enter__()
         return self
 
     async def __aexit__(
