@@ -157,3 +157,15 @@ def _alone(w: World, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch
         scores = torch.cat([scores, sink], dim=-1)
     weights = scores.softmax(-1)[..., :length]
     return torch.einsum("hqk,hkd->qhd", weights, v)
+
+
+def two_layers(
+    specs: Sequence[LayerAttention], layout: Layout, dtype: torch.dtype
+) -> tuple[KVCache, list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]]:
+    """A pool for a model of unlike layers, and q, k, v for each."""
+    worlds = [world(spec, layout, seed=i, dtype=dtype) for i, spec in enumerate(specs)]
+    cache = KVCache(specs, num_slots=worlds[0].cache.num_slots, dtype=dtype, device=CPU)
+    for i, w in enumerate(worlds):
+        cache.k[i].copy_(w.cache.k[0])
+        cache.v[i].copy_(w.cache.v[0])
+    return cache, [(w.q, w.k, w.v) for w in worlds]
