@@ -21,7 +21,8 @@ is changed. A :class:`RunError` is a run that failed: the call was well formed.
        |- EngineFailed           the engine stopped; `__cause__` is why
        |- EngineClosed           the runtime is closed, or closed while this request ran
        |- ModelCorrupt           a stored model failed its checksum after being fetched again
-       `- StorageError           the cache folder cannot be written (disk full, permissions)
+       |- StorageError           the cache folder cannot be written (disk full, permissions)
+       `- NativeUnavailable      the CPU kernels cannot be built here; torch's own can serve instead
 """
 
 from __future__ import annotations
@@ -124,3 +125,15 @@ class ModelCorrupt(RunError):
 
 class StorageError(RunError, OSError):
     """The cache folder cannot be written: the message names the folder and the cause."""
+
+
+class NativeUnavailable(RunError):
+    """The CPU kernels cannot be built here: `reason` says why, `advice` what to do.
+
+    Who can compute with torch alone catches this and does.
+    """
+
+    def __init__(self, reason: str, advice: str) -> None:
+        super().__init__(f"{reason}; {advice}")
+        self.reason = reason
+        self.advice = advice
