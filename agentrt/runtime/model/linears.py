@@ -26,6 +26,7 @@ class LinearGroup:
 
     names: tuple[str, ...]
     weights: tuple[torch.Tensor, ...]
+    bias: torch.Tensor | None = None
 
     @property
     def key(self) -> str:

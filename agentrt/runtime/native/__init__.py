@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from agentrt.runtime.native.build import load_library
 from agentrt.runtime.native.kernels import Kernels
-from agentrt.runtime.native.linear import PackedLinear
+from agentrt.runtime.native.linear import LAYOUT, PackedLinear
 from agentrt.runtime.native.pack import (
     Q4Weight,
     Q8Weight,
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "LAYOUT",
     "Kernels",
     "PackedLinear",
     "Q4Weight",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["f32", "q8", "q4"]
 _KINDS: tuple[Kind, ...] = ("f32", "q8", "q4")
-_LAYOUT = 1  # goes up when the packed layout changes, so that old files are packed again
+LAYOUT = 1  # goes up when the packed layout changes, so that old files are packed again
 
 
 class PackedLinear:
@@ -93,7 +93,7 @@ class PackedLinear:
 
     def state(self) -> dict[str, torch.Tensor]:
         """Tensors to store, in safetensors for one; `Kernels.restore` takes them back unread."""
-        header = [_LAYOUT, _KINDS.index(self.kind), self.in_features, self.out_features]
+        header = [LAYOUT, _KINDS.index(self.kind), self.in_features, self.out_features]
         state = {"header": torch.tensor(header), "weight": self.weight}
         return state if self.bias is None else {**state, "bias": self.bias}
 
@@ -101,9 +101,9 @@ class PackedLinear:
     def from_state(cls, kernels: Kernels, state: dict[str, torch.Tensor]) -> PackedLinear:
         """What `state` came from. Raises InvalidRequest for another version's layout."""
         layout, kind, in_features, out_features = (int(n) for n in state["header"].tolist())
-        if layout != _LAYOUT:
+        if layout != LAYOUT:
             raise InvalidRequest(
-                f"these weights are packed in layout {layout} and this version reads {_LAYOUT}; "
+                f"these weights are packed in layout {layout} and this version reads {LAYOUT}; "
                 "pack them again from the model"
             )
         return cls(
