@@ -89,10 +89,13 @@ class Engine:
                 self._scheduler.abort(job.request)
         self.stats = self._snapshot()
 
-    def abort_for(self, replies: Iterable[Reply]) -> None:
-        """Drops the jobs whose caller's event loop is gone."""
-        gone = set(replies)
-        self.abort([job for job in self._jobs.values() if job.reply in gone])
+    def abort_abandoned(self) -> None:
+        """Drops the jobs whose caller's event loop was closed; nobody will ever read them."""
+        closed = {
+            loop for loop in {job.reply.loop for job in self._jobs.values()} if loop.is_closed
+        }
+        if closed:
+            self.abort([job for job in self._jobs.values() if job.reply.loop in closed])
 
     def fail_all(self, error: Callable[[], AgentrtError]) -> None:
         """Ends every job with its own copy of an error; the engine is not to be used again.

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-
 class EngineThread:
     """Owns the only thread that touches the engine; everything reaches it through one inbox.
 
@@ -145,9 +144,8 @@ class EngineThread:
         return False
 
     def _publish(self) -> None:
-        lost = deliver(self._engine.take_news())
-        if lost:
-            self._engine.abort_for(lost)
+        deliver(self._engine.take_news())
+        self._engine.abort_abandoned()
 
 
 def _gone(cause: BaseException | None) -> EngineClosed | EngineFailed:

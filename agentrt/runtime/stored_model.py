@@ -39,20 +39,37 @@ class StoredModel:
         from transformers import AutoConfig, AutoModelForCausalLM
         from safetensors.torch import load_file
         from agentrt.runtime.model import Model
+
         hf = AutoConfig.from_pretrained(files.folder)
         state = {}
-        for w in files.weights: state.update(load_file(w))
-        module = AutoModelForCausalLM._model_mapping[type(hf)].from_pretrained(None, config=hf, state_dict=state, dtype=torch.float32, attn_implementation="eager")
+        for w in files.weights:
+            state.update(load_file(w))
+        module = AutoModelForCausalLM._model_mapping[type(hf)].from_pretrained(
+            None, config=hf, state_dict=state, dtype=torch.float32, attn_implementation="eager"
+        )
         from agentrt.runtime.native import load
         from agentrt.runtime.models import cache_dir
         from agentrt.runtime.products import PackedProducts
         from agentrt.runtime.attention.native import NativeAttention
-        kernels = load(cache_dir()/"kernels", threads=config.threads)
-        products = PackedProducts(kernels, files, "fp32" if config.weights=="fp32" else "file")
-        model = Model.from_module(module, name=files.name, products=None if config.kernels=="torch" else products)
-        if config.kernels!="torch": products.store()
+
+        kernels = load(cache_dir() / "kernels", threads=config.threads)
+        products = PackedProducts(kernels, files, "fp32" if config.weights == "fp32" else "file")
+        model = Model.from_module(
+            module, name=files.name, products=None if config.kernels == "torch" else products
+        )
+        if config.kernels != "torch":
+            products.store()
         spec = replace(model.spec, eos_token_ids=codec.eos_token_ids)
         slots = pool_slots(spec, config, device)
         cache = KVCache(model.layers, num_slots=slots, dtype=model.dtype, device=device)
-        model.attach(NativeAttention(kernels, cache) if config.kernels != "torch" else choose_backend(device, model.layers, cache, override=None if config.attention == 'auto' else config.attention))
+        model.attach(
+            NativeAttention(kernels, cache)
+            if config.kernels != "torch"
+            else choose_backend(
+                device,
+                model.layers,
+                cache,
+                override=None if config.attention == "auto" else config.attention,
+            )
+        )
         return LoadedModel(TorchExecutor(model, spec=spec, num_slots=slots), codec)
