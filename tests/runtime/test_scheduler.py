@@ -28,8 +28,12 @@ class TestChunks:
         engine = FakeEngine(1000, config(max_step_tokens=100))
         engine.add(prompt(0, 250), max_tokens=3)
         steps = [spans(engine.step()) for _ in range(5)]
-        assert steps == [[(0, 0, 100)], [(0, 100, 200)], [(0, 200, 250)], [(0, 250, 251)]] + [
-            [(0, 251, 252)]
+        assert steps == [
+            [(0, 0, 100)],
+            [(0, 100, 200)],
+            [(0, 200, 250)],
+            [(0, 250, 251)],
+            [(0, 251, 252)],
         ]
         assert engine.scheduler.running == 0
 
@@ -113,10 +117,10 @@ class TestSharing:
     def test_a_later_chunk_takes_over_what_another_computed(self):
         engine = FakeEngine(1000, config(max_step_tokens=50))
         stem = prompt(0, 200)
-        first = engine.add(stem + [1])
+        first = engine.add([*stem, 1])
         engine.step()
         # More urgent, so it goes ahead of the first one's second chunk and computes it.
-        second = engine.add(stem + [2], priority=1)
+        second = engine.add([*stem, 2], priority=1)
         assert spans(engine.step()) == [(1, 50, 100)]
         engine.run()
         assert engine.computed == 202
@@ -304,8 +308,8 @@ class TestOrder:
         stem = prompt(0, 80)
         left, right = stem + prompt(1, 200), stem + prompt(2, 200)
         for seed in range(10, 14):
-            engine.add(left + [seed], max_tokens=9)
-            engine.add(right + [seed], max_tokens=9)
+            engine.add([*left, seed], max_tokens=9)
+            engine.add([*right, seed], max_tokens=9)
             engine.add([seed], max_tokens=9)
         engine.step()
         decision = engine.step()
@@ -327,7 +331,7 @@ class TestOrder:
     def test_short_prefixes_are_not_grouped(self):
         engine = FakeEngine(5000, config(min_group_tokens=64))
         for last in range(4):
-            engine.add(prompt(0, 63) + [last, last], max_tokens=5)
+            engine.add([*prompt(0, 63), last, last], max_tokens=5)
         engine.step()
         assert engine.step().groups == ()
 

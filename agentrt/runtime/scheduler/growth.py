@@ -47,9 +47,9 @@ class Demand:
     """The slots a set of requests will need on top of those they hold, at the worst moment.
 
     Each is taken to compute what is `missing`, to grow by a slot a step for as many steps as are
-    expected of it, and then to give back its tail. (Looking for the peak is the idea of "Past-Future
-    Scheduler for LLM Serving under SLA Guarantees", Gong et al., ASPLOS 2025. That prompts are given
-    back too is left out: others may stand on them.)
+    expected of it, and then to give back its tail. That prompts are given back too is left out:
+    others may stand on them. Looking for the peak is the idea of "Past-Future Scheduler for LLM
+    Serving under SLA Guarantees" (Gong et al., ASPLOS 2025).
     """
 
     def __init__(self, estimate: GrowthEstimate, running: Iterable[Request]) -> None:
