@@ -22,7 +22,8 @@ between agentrt's own parts: users meet them only in a bug.
     |  |- EngineFailed           the engine stopped; `__cause__` is why
     |  |- EngineClosed           the runtime is closed, or closed while this request ran
     |  |- ModelCorrupt           a stored model failed its checksum after being fetched again
-    |  `- StorageError           the cache folder cannot be written (disk full, permissions)
+    |  |- StorageError           the cache folder cannot be written (disk full, permissions)
+    |  `- NativeUnavailable      the CPU kernels cannot be built here; torch's own can serve instead
     |- IntegrityError            agentrt's own books contradict each other: a bug, please report it
     `- StaleMatch                a cache lookup outlived what it found: look up again
 """
@@ -138,3 +139,15 @@ class IntegrityError(AgentrtError, AssertionError):
 
 class StaleMatch(AgentrtError):
     """A cache lookup was used after some of what it found had left the cache; look up again."""
+
+
+class NativeUnavailable(RunError):
+    """The CPU kernels cannot be built here: `reason` says why, `advice` what to do.
+
+    Who can compute with torch alone catches this and does.
+    """
+
+    def __init__(self, reason: str, advice: str) -> None:
+        super().__init__(f"{reason}; {advice}")
+        self.reason = reason
+        self.advice = advice

@@ -89,9 +89,10 @@ class SlotPool:
 
     def check_integrity(self) -> None:
         """Raises IntegrityError unless the free list names distinct slots of this pool."""
-        free = self.free_slots()
-        inside = bool(((free >= 0) & (free < self.num_slots)).all())
-        if not inside or len(np.unique(free)) != len(free) or not self.is_free(free).all():
+        free = self._stack[: self._num_free]
+        inside = self._num_free == 0 or (free.min() >= 0 and free.max() < self.num_slots)
+        # A slot has one place, so no slot can be listed in two and pass.
+        if not inside or (self._place[free] != np.arange(self._num_free)).any():
             raise IntegrityError(f"the free list of {self!r} is broken: {free[:16]}...")
 
     def __repr__(self) -> str:

@@ -43,9 +43,9 @@ class Request:
     Output is in its tail until it finishes or is retracted; only what it was re-admitted on can be
     output in the tree. Waiting and finished requests hold nothing.
 
-    With `score_from` the request asks for the log-probabilities of its tokens from that index on
-    and samples nothing: rows from score_from - 1 are computed even where cached, the last token is
-    not computed at all.
+    With `score_from` the request asks for the log-probabilities of its prompt from that index on:
+    rows from score_from - 1 are computed even where cached. If it samples nothing besides
+    (`max_tokens` 0), the last token is not computed at all.
     """
 
     id: int
@@ -97,7 +97,8 @@ class Request:
     @property
     def target(self) -> int:
         """How many tokens have to be computed before a token can be sampled or scores read."""
-        return len(self.token_ids) - (self.score_from is not None)
+        only_scores = self.score_from is not None and self.max_tokens == 0
+        return len(self.token_ids) - only_scores
 
     @property
     def remaining(self) -> int:

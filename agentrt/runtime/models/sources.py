@@ -1,0 +1,189 @@
+"""What a model may be given as, and where its converted form lives in the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agentrt.errors import InvalidRequest, ModelCorrupt, ModelNotFound
+from agentrt.runtime.models.fetch import PROVIDED, PULL, fetched
+from agentrt.runtime.models.files import ModelFiles, load_files
+from agentrt.runtime.models.storage import cache_dir
+from agentrt.runtime.models.store import damaged, derived, forget, is_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+VERSION = 1
+"""Part of every key: raised when what `convert` writes changes."""
+
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
+HUB_FILES = ["*.json", "*.safetensors", "*.bin", "*.model", "*.jinja", "*.txt"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A model's place in the cache, and how to come by its source when that place is empty."""
+
+    name: str
+    key: str
+    source: Callable[[], tuple[Path, str | None]]
+    source_bytes: int
+
+    @property
+    def entry(self) -> str:
+        return f"{self.name}-{self.key}"
+
+
+def resolve(model: str | Path | None = None) -> ModelFiles:
+    """The files of a model, fetched and converted on first use and only looked up later.
+
+    None is the provided model. Otherwise a local folder (config.json with safetensors or .bin), a
+    .gguf file, or a hub id such as "owner/name". Raises ModelNotFound, UnsupportedModel,
+    InvalidRequest, ModelCorrupt or StorageError.
+    """
+    return _convert(_plan(model))
+
+
+def pull(model: str | Path | None = None) -> ModelFiles:
+    """Like `resolve`, and also reads every stored file and makes anew what is damaged."""
+    plan = _plan(model)
+    if damaged(models_dir(), plan.entry):
+        if model is None and damaged(cache_dir() / "downloads", PROVIDED.file_name):
+            forget(cache_dir() / "downloads", PROVIDED.file_name)
+        forget(models_dir(), plan.entry)
+    return _convert(plan)
+
+
+def models_dir() -> Path:
+    """The cache folder with one folder per converted model."""
+    return cache_dir() / "models"
+
+
+def is_stored(model: str | Path | None = None) -> bool:
+    """The model is converted and whole, so that starting it needs neither network nor time."""
+    return is_whole(models_dir(), _plan(model).entry)
+
+
+def _convert(plan: _Plan) -> ModelFiles:
+    def build(out: Path) -> None:
+        folder, gguf = plan.source()
+        # transformers and torch are imported only when there is something to convert.
+        from agentrt.runtime.models.convert import Source, convert
+
+        convert(Source(plan.name, folder, gguf), out)
+
+    folder = derived(models_dir(), plan.entry, build, needed_bytes=plan.source_bytes)
+    return load_files(folder)
+
+
+def _plan(model: str | Path | None) -> _Plan:
+    if model is None:
+        return _provided()
+    path = Path(model).expanduser()
+    if path.is_dir():
+        return _local_folder(path.absolute())
+    if path.is_file():
+        return _gguf_file(path.absolute())
+    if isinstance(model, Path) or not HUB_ID.fullmatch(model) or model.endswith(".gguf"):
+        raise ModelNotFound(
+            f"there is no file or folder {path.absolute()}; a model is given as a folder with "
+            "config.json and weights, a .gguf file, a hub id, or nothing for the provided one"
+        )
+    return _local_folder(_hub_snapshot(model), name=model.replace("/", "--"))
+
+
+def _provided() -> _Plan:
+    def source() -> tuple[Path, str]:
+        path = fetched()
+        return path.parent, path.name
+
+    # Its fp32 weights, and its 4-bit quants as bytes.
+    return _Plan(PROVIDED.name, _key(PROVIDED.sha256), source, 8 * PROVIDED.size)
+
+
+def _gguf_file(path: Path) -> _Plan:
+    with path.open("rb") as file:
+        magic = file.read(4)
+    if magic != b"GGUF":
+        raise InvalidRequest(
+            f"{path} is not a GGUF file (it starts with {magic!r}); for a model in transformers' "
+            "format give its folder"
+        )
+    return _Plan(
+        path.stem, _key(_stat(path)), lambda: (path.parent, path.name), path.stat().st_size
+    )
+
+
+def _local_folder(folder: Path, name: str | None = None) -> _Plan:
+    if not (folder / "config.json").is_file():
+        raise ModelNotFound(f"{folder} has no config.json, so it is no model folder")
+    weights = _weight_files(folder)
+    small = [p for p in folder.iterdir() if p.suffix in {".json", ".jinja", ".model", ".txt"}]
+    key = _key(*(_stat(path) for path in sorted({*weights, *small})))
+    size = sum(path.stat().st_size for path in weights)
+    return _Plan(name or folder.name, key, lambda: (folder, None), size)
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    """The files transformers would read. Raises ModelNotFound if there are none, or some lack."""
+    for single in ("model.safetensors", "pytorch_model.bin"):
+        index = folder / f"{single}.index.json"
+        if (folder / single).is_file():
+            return [folder / single]
+        if index.is_file():
+            shards = sorted({*json.loads(index.read_bytes())["weight_map"].values()})
+            if absent := [name for name in shards if not (folder / name).is_file()]:
+                raise ModelNotFound(
+                    f"{folder} lacks {len(absent)} of {len(shards)} weight files, {absent[0]} first"
+                )
+            return [folder / name for name in shards]
+    raise ModelNotFound(
+        f"{folder} has no weights (model.safetensors, pytorch_model.bin or an index of either)"
+    )
+
+
+def _hub_snapshot(model: str) -> Path:
+    """The model's folder in the hub's own cache, downloaded if it is not there whole."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        folder = Path(snapshot_download(model, allow_patterns=HUB_FILES, local_files_only=True))
+        _weight_files(folder)
+        return folder
+    except (LocalEntryNotFoundError, ModelNotFound):
+        pass  # not there, or only in part: ask the hub
+    except HFValidationError as error:
+        raise ModelNotFound(f"{model!r} is neither a path that exists nor a hub id") from error
+    try:
+        return Path(snapshot_download(model, allow_patterns=HUB_FILES))
+    except (HfHubHTTPError, OSError) as error:
+        raise ModelNotFound(
+            f"{model} is no local file or folder, and could not be fetched from the hub ({error}); "
+            f"check the name, and once the hub can be reached run `{PULL} {model}`"
+        ) from error
+
+
+def _stat(path: Path) -> str:
+    facts = path.stat()
+    return f"{os.fspath(path)}\0{facts.st_size}\0{facts.st_mtime_ns}"
+
+
+def _key(*facts: str) -> str:
+    """Changes with the source, with this conversion, and with the transformers that does it."""
+    versions = (str(VERSION), importlib.metadata.version("transformers"))
+    return hashlib.sha256("\0".join((*facts, *versions)).encode()).hexdigest()[:12]
+
+
+def check_weights(files: ModelFiles) -> None:
+    """Raises ModelCorrupt if a weights file that lies outside the cache has gone."""
+    for path in files.weights:
+        if not path.is_file():
+            raise ModelCorrupt(f"{path}, which holds weights of {files.name}, is no longer there")
