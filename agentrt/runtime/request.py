@@ -132,9 +132,9 @@ class Request:
     def drop_tokens(self, length: int) -> None:
         """Cuts token_ids to `length`; what KV it holds is for the scheduler to cut first."""
         del self.token_ids[length:]
+        self._in_array = min(self._in_array, length)
         # A fresh array, since views of the old one may be out.
-        self._array = self._array[:length].copy()
-        self._in_array = len(self._array)
+        self._array = self._array[: self._in_array].copy()
 
     def __repr__(self) -> str:
         return (

@@ -94,11 +94,14 @@ class PrefixOrder:
     def common(self, key: bytes, lo: int, hi: int) -> Int64Array:
         """How many tokens the keys at places [lo, hi) share with this one, int64 [hi - lo]."""
         at = bisect_left(self._keys, key, lo, hi)
-        after = self._shares[at:hi].copy()
+        answer = np.empty(hi - lo, dtype=np.int64)
         if at < hi:
-            after[0] = shared(key, self._keys[at])
-        before = self._shares[lo + 1 : at + 1].copy()
+            answer[at - lo :] = self._shares[at:hi]
+            answer[at - lo] = shared(key, self._keys[at])
+            np.minimum.accumulate(answer[at - lo :], out=answer[at - lo :])
         if lo < at:
-            before[-1] = shared(key, self._keys[at - 1])
-        before = np.minimum.accumulate(before[::-1])[::-1]
-        return np.concatenate([before, np.minimum.accumulate(after)])
+            before = answer[: at - lo][::-1]  # nearest first
+            before[1:] = self._shares[lo + 1 : at][::-1]
+            before[0] = shared(key, self._keys[at - 1])
+            np.minimum.accumulate(before, out=before)
+        return answer

@@ -180,10 +180,10 @@ class Scheduler:
         The KV of what is cut is given back; in case no tokens are appended, the last one left is
         computed again for its logits.
         """
-        if not request.prompt_len <= length <= len(request.token_ids):
+        inside = request.prompt_len <= length <= len(request.token_ids)
+        if not inside or request.status is not RequestStatus.RUNNING:
             raise InvalidRequest(f"cannot cut {request!r} to {length} tokens")
-        if request.status is RequestStatus.RUNNING:
-            self._books.keep(request, length)
+        self._books.keep(request, length)
         request.drop_tokens(length)
 
     def finish(self, request: Request) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agentrt.runtime.request import Request, RequestStatus
-from agentrt.runtime.scheduler.growth import at_most
+from agentrt.runtime.scheduler.growth import Demand, at_most
 from agentrt.runtime.scheduler.policy import CHOOSE
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Step:
     work: list[Work] = field(default_factory=list["Work"])
     retracted: list[Request] = field(default_factory=list[Request])
     starved: list[Request] = field(default_factory=list[Request])
-    _headroom: int | None = None  # not counted yet
+    _demand: Demand | None = None  # of the running; not counted yet
 
     def build(self) -> None:
         """Fills `work`; it stays empty only when nobody is left to work for."""
@@ -106,10 +106,13 @@ class Step:
 
     def _extend(self, request: Request) -> None:
         if self.budget > 0:
+            before = request.computed
             self.books.ledger.look_ahead(request)
             n = min(request.remaining, self.budget, self.books.ledger.available)
             if n > 0:
                 self._add([(request, n)])
+            if self._demand is not None:
+                self._demand.missing -= request.computed - before
 
     def _add(self, wanted: list[tuple[Request, int]]) -> None:
         self.work += self.books.ledger.take(wanted)
@@ -120,11 +123,18 @@ class Step:
         config, running = self.books.config, self.books.running
         choose = CHOOSE[config.policy]
         while self.budget > 0 and len(running) < config.most_running:
-            if running and (self.retracted or self._room() <= 0):
+            if running and self._is_full():
                 return
             request = self.books.waiting.choose(choose, above=above)
             if request is None or not self._try(request):
                 return
+
+    def _is_full(self) -> bool:
+        """Whether it is clear without a look at the queue that nobody can be let in."""
+        # Those just retracted would be the first to come back.
+        return bool(self.retracted) or (
+            self._running_demand().peak() >= self.books.ledger.available
+        )
 
     def _try(self, request: Request) -> bool:
         """Admits a request, fails it or corrects its place in the queue; False: it has to wait."""
@@ -134,44 +144,36 @@ class Step:
         if self.books.waiting.lower(request, match.length):
             return True
         missing = request.target - match.length
-        need = missing + self.books.growth.expected(request)
-        if running and need > self._room():
-            return False
-        # Estimate, lock, check again: what is locked can no longer be evicted.
-        available = ledger.available
-        with cache.locked(match) as hold:
-            need += available - ledger.available
-            if running and need > self._room():
-                return False
-            can_finish = running or missing + max(0, at_most(request) - 1) <= ledger.available
-            if can_finish:
-                ledger.open(request, match, hold.keep())
-        if can_finish:
-            self._start(request, need)
+        if running:
+            need = self._running_demand().peak_with(request, missing)
         else:
+            need = missing + max(0, at_most(request) - 1)  # with the pool to itself, all of it
+        # Estimate, lock, check again: what is locked can no longer be evicted.
+        if running and need > ledger.available:
+            return False
+        with cache.locked(match) as hold:
+            has_room = need <= ledger.available
+            if has_room:
+                ledger.open(request, match, hold.keep())
+        if has_room:
+            self._start(request)
+        elif not running:
             self._starve(request)
-        return True
+        return has_room or request.status is RequestStatus.FINISHED
 
-    def _start(self, request: Request, need: int) -> None:
+    def _start(self, request: Request) -> None:
+        self._running_demand().add(request, request.remaining)
         self.books.waiting.admit(request)
         request.status = RequestStatus.RUNNING
         if not request.retractions:
             request.cached_tokens = request.computed
         self.books.running.add(request)
-        if self._headroom is not None:
-            self._headroom -= need
         self._extend(request)
 
-    def _room(self) -> int:
-        """Slots that can be had, less what the running are expected to need.
-
-        Work given out lowers both alike, so it is counted once.
-        """
-        if self._headroom is None:
-            expected = self.books.growth.expected
-            needed = sum(r.remaining + expected(r) for r in self.books.running)
-            self._headroom = self.books.ledger.available - needed
-        return self._headroom
+    def _running_demand(self) -> Demand:
+        if self._demand is None:
+            self._demand = Demand(self.books.growth, self.books.running)
+        return self._demand
 
     def _make_room(self) -> bool:
         """When nobody could be given a slot: one leaves for the others. False if nobody runs."""
