@@ -10,7 +10,7 @@ from agentrt.generation import FinishReason, SamplingParams
 from agentrt.messages import Message
 from agentrt.runtime.runtime import Runtime
 from agentrt.testing import EOS, ScriptedModel
-from tests.runtime.serving import settled
+from tests.runtime.serving import Gate, settled
 
 pytestmark = pytest.mark.anyio
 
@@ -126,18 +126,22 @@ async def test_a_flush_forgets_everything_unused() -> None:
 
 async def test_higher_priorities_go_first() -> None:
     order: list[int] = []
-    async with Runtime(ScriptedModel.replying("x"), max_running=1) as runtime:
+    gate = Gate()
+    model = ScriptedModel.replying("x", on_step=gate)
+    async with Runtime(model, max_running=1) as runtime:
 
         async def ask(priority: int) -> None:
             await runtime.generate(f"{priority}", priority=priority)
             order.append(priority)
 
         async with anyio.create_task_group() as group:
-            with runtime._served.serving([]):  # noqa: SLF001
-                for priority in (1, 3, 2):
-                    group.start_soon(ask, priority)
-    assert order[-1] == 1 or order[0] == 1  # the first in may have started before the others came
-    assert order.index(3) < order.index(2)
+            group.start_soon(ask, 0)
+            await gate.reached()
+            for priority in (1, 3, 2):
+                group.start_soon(ask, priority)
+            await anyio.wait_all_tasks_blocked()
+            gate.open()
+    assert order == [0, 3, 2, 1]
 
 
 async def test_chats_are_rendered_by_the_model() -> None:
