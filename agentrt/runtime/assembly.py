@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentrt.runtime.engine import Engine
-from agentrt.runtime.scheduler import SchedulePolicy, Scheduler, SchedulerConfig
 from agentrt.runtime.pool import SlotPool
 from agentrt.runtime.radix import RadixCache
+from agentrt.runtime.scheduler import SchedulePolicy, Scheduler, SchedulerConfig
 
 if TYPE_CHECKING:
     from agentrt.runtime.batch import Executor

@@ -15,8 +15,8 @@ from agentrt.runtime.crossing import Loop, deliver
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from agentrt.runtime.engine import Engine
     from agentrt.runtime.crossing import Reply
+    from agentrt.runtime.engine import Engine
     from agentrt.runtime.job import Job
 
 T = TypeVar("T")

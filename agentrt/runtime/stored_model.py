@@ -12,7 +12,6 @@ from agentrt.runtime.attention.choose import choose_backend
 from agentrt.runtime.codec import ModelCodec
 from agentrt.runtime.executor import TorchExecutor
 from agentrt.runtime.memory import pool_slots
-from agentrt.runtime.model import load_model
 from agentrt.runtime.models import resolve
 from agentrt.runtime.source import LoadedModel
 
@@ -36,8 +35,9 @@ class StoredModel:
         files = resolve(self._model)
         device = torch.device(config.device or ("cuda" if torch.cuda.is_available() else "cpu"))
         codec = ModelCodec(files)
-        from transformers import AutoConfig, AutoModelForCausalLM
         from safetensors.torch import load_file
+        from transformers import AutoConfig, AutoModelForCausalLM
+
         from agentrt.runtime.model import Model
 
         hf = AutoConfig.from_pretrained(files.folder)
@@ -47,10 +47,10 @@ class StoredModel:
         module = AutoModelForCausalLM._model_mapping[type(hf)].from_pretrained(
             None, config=hf, state_dict=state, dtype=torch.float32, attn_implementation="eager"
         )
-        from agentrt.runtime.native import load
-        from agentrt.runtime.models import cache_dir
-        from agentrt.runtime.products import PackedProducts
         from agentrt.runtime.attention.native import NativeAttention
+        from agentrt.runtime.models import cache_dir
+        from agentrt.runtime.native import load
+        from agentrt.runtime.products import PackedProducts
 
         kernels = load(cache_dir() / "kernels", threads=config.threads)
         products = PackedProducts(kernels, files, "fp32" if config.weights == "fp32" else "file")

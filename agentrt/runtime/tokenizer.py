@@ -222,7 +222,7 @@ def _byte_level_table() -> dict[int, int]:
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     rest = [byte for byte in range(256) if byte not in printable]
     moved = {0x100 + i: byte for i, byte in enumerate(rest)}
-    return {byte: byte for byte in printable} | moved | {byte: 0xFFFD for byte in rest}
+    return {byte: byte for byte in printable} | moved | dict.fromkeys(rest, 65533)
 
 
 BYTE_LEVEL = _byte_level_table()

@@ -165,12 +165,11 @@ async def test_closing_while_busy_tells_every_waiter() -> None:
         except EngineClosed as error:
             errors.append(error)
 
-    async with anyio.create_task_group() as group:
-        async with runtime:
-            for _ in range(5):
-                group.start_soon(ask)
-            await gate.reached()
-            gate.open()
+    async with anyio.create_task_group() as group, runtime:
+        for _ in range(5):
+            group.start_soon(ask)
+        await gate.reached()
+        gate.open()
     assert len(errors) == 5
     with pytest.raises(EngineClosed):
         await runtime.generate("too late")

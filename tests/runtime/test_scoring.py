@@ -153,4 +153,9 @@ def test_control_tokens_are_never_retokenised() -> None:
 
 def test_tokens_the_tokenizer_would_not_write_are_left_alone() -> None:
     codec = PairCodec()
-    assert heal(codec, [ord("a"), ord("b"), ord("a")], "b") == [ord("a"), ord("b"), ord("a"), ord("b")]
+    assert heal(codec, [ord("a"), ord("b"), ord("a")], "b") == [
+        ord("a"),
+        ord("b"),
+        ord("a"),
+        ord("b"),
+    ]
