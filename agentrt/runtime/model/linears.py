@@ -36,6 +36,13 @@ class LinearGroup:
         """Names the product, the same at every load of the same model."""
         return "+".join(self.names)
 
+    def to(self, device: torch.device) -> LinearGroup:
+        """The group on a device."""
+        weights = tuple(weight.to(device) for weight in self.weights)
+        return replace(
+            self, weights=weights, bias=self.bias if self.bias is None else self.bias.to(device)
+        )
+
 
 class Product(Protocol):
     """x [..., in] to x @ concatenated(weights).T + bias [..., sum of out_i], contiguous.
@@ -59,7 +66,8 @@ def separate_products(group: LinearGroup) -> Product:
     parts = list(zip(group.weights, biases, strict=True))
 
     def product(x: torch.Tensor) -> torch.Tensor:
-        return torch.cat([nn.functional.linear(x, weight, bias) for weight, bias in parts], dim=-1)
+        results = [nn.functional.linear(x, weight, bias) for weight, bias in parts]
+        return torch.cat(results, dim=-1) if len(results) > 1 else results[0]
 
     return product
 

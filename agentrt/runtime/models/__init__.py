@@ -1,4 +1,4 @@
-"""From a model's name to files ready to be mapped: fetch, check, convert once, look up ever after."""
+"""From a model's name to files ready to be mapped: fetched, checked and converted once."""
 
 from agentrt.runtime.models.files import ModelFiles
 from agentrt.runtime.models.sources import is_stored, models_dir, pull, resolve

@@ -11,7 +11,7 @@ import torch
 from agentrt.runtime.attention.base import KVCache
 from agentrt.runtime.attention.reference import TorchAttention
 from agentrt.runtime.batch import Layout
-from agentrt.runtime.model.graph.emit import Emitter
+from agentrt.runtime.model.graph.decoder import GraphDecoder
 from agentrt.runtime.model.graph.fuse import fuse
 from agentrt.runtime.model.graph.kernels import TorchKernels
 from agentrt.runtime.model.graph.simplify import simplify
@@ -20,16 +20,16 @@ from agentrt.runtime.model.graph.unify import StepSize, unify
 from agentrt.runtime.model.linears import separate_products
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from torch import nn
 
     from agentrt.runtime.attention.base import LayerAttention
-    from agentrt.runtime.model.decoder import EagerDecoder
+    from agentrt.runtime.model.decoder import Decoder, EagerDecoder
     from agentrt.runtime.model.graph.ir import Graph
     from agentrt.runtime.model.linears import SharedProduct
 
-# No two differences share a factor, so a size that follows T is not mistaken for one that follows R.
+# R grows otherwise than T, so that a size that follows one is not mistaken for the other's.
 _TRACED = (StepSize(17, 3), StepSize(24, 8), StepSize(35, 12))
 _CHECKED = (StepSize(29, 5), StepSize(1, 1), StepSize(2, 2))
 _SLOTS = 64
@@ -60,14 +60,15 @@ def capture(
     traces = [(size, bench.trace(size, products)) for size in _TRACED]
     constants = traces[0][1].constants
     recorded = unify(traces)
-    candidates = [lambda: recorded]
-    if not recorded.mutates:
-        candidates = [lambda: fuse(simplify(recorded)), lambda: simplify(recorded), *candidates]
-    for candidate in candidates:
-        graph = candidate()
+    for rewrite in (_simplified_and_fused, simplify, lambda graph: graph):
+        graph = rewrite(recorded)
         if all(bench.agrees(graph, constants, products, size) for size in _CHECKED):
             return Captured(graph, constants)
     raise NotCapturable("replaying the recorded operations gives other logits")
+
+
+def _simplified_and_fused(graph: Graph) -> Graph:
+    return fuse(simplify(graph))
 
 
 class _Bench:
@@ -108,34 +109,26 @@ class _Bench:
         products: Sequence[SharedProduct],
         size: StepSize,
     ) -> bool:
-        emitter = Emitter(
-            constants=constants,
-            products={s.group.key: separate_products(s.group) for s in products},
-            kernels=TorchKernels(),
-            device=self._device,
-        )
         with torch.inference_mode():
-            step = emitter.step(graph)
+            replay = GraphDecoder(
+                graph,
+                constants=constants,
+                products={s.group.key: separate_products(s.group) for s in products},
+                kernels=TorchKernels(),
+                device=self._device,
+            )
+            got, wanted = (self._run(decoder, size) for decoder in (replay, self._decoder))
+        return all(torch.equal(a, b) for a, b in zip(got, wanted, strict=True))
 
-            def bind(backend: TorchAttention) -> None:
-                emitter.namespace["attend"] = backend.run
-
-            wanted = self._run(self._decoder.run, self._decoder.attach, size)
-            self._decoder.detach()
-            return _same_bits(self._run(step, bind, size), wanted)
-
-    def _run(
-        self,
-        step: Callable[..., torch.Tensor],
-        attach: Callable[[TorchAttention], None],
-        size: StepSize,
-    ) -> list[torch.Tensor]:
+    def _run(self, decoder: Decoder, size: StepSize) -> list[torch.Tensor]:
         """The logits of a step, and the K and V it wrote."""
-        inputs, layout = self._step(size)
+        (token_ids, positions, rows), layout = self._step(size)
         cache, backend = self._pool()
         backend.plan(layout)
-        attach(backend)
-        return [step(*inputs), *cache.k, *cache.v]
+        decoder.attach(backend)
+        logits = decoder.run(token_ids, positions, rows)
+        decoder.detach()
+        return [logits, *cache.k, *cache.v]
 
     def _pool(self) -> tuple[KVCache, TorchAttention]:
         cache = KVCache(self._layers, num_slots=_SLOTS, dtype=self._dtype, device=self._device)
@@ -161,7 +154,3 @@ def _names(module: nn.Module) -> dict[int, str]:
     """Names of a module's parameters and buffers by the identity of their tensors."""
     named: list[tuple[str, Any]] = [*module.named_parameters(), *module.named_buffers()]
     return {id(tensor): name for name, tensor in reversed(named)}
-
-
-def _same_bits(got: list[torch.Tensor], wanted: list[torch.Tensor]) -> bool:
-    return all(torch.equal(a, b) for a, b in zip(got, wanted, strict=True))

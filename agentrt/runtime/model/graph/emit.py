@@ -71,19 +71,15 @@ class Emitter:
 
     def _lines(self, nodes: list[Node], keep: int | None) -> list[str]:
         """One line a call; where `keep` is a value, the others are freed after their last use."""
-        last = {value: i for i, node in enumerate(nodes) for value in self._touched(node)}
+        last = {value: i for i, node in enumerate(nodes) for value in node.touched()}
         made = {value for node in nodes for value in node.outputs}
         lines: list[str] = []
         for i, node in enumerate(nodes):
             lines.append(self._call(node))
             if keep is not None:
-                done = [v for v in self._touched(node) if last[v] == i and v != keep and v in made]
+                done = [v for v in node.touched() if last[v] == i and v != keep and v in made]
                 lines.extend(f"v{value} = None" for value in sorted(done))
         return lines
-
-    @staticmethod
-    def _touched(node: Node) -> set[int]:
-        return {*node.refs(), *(v for v in node.outputs if v is not None)}
 
     def _call(self, node: Node) -> str:
         function, args = self._function(node)

@@ -38,6 +38,7 @@ class Finder:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
+        self.volatile = graph.volatile()
         self._makers = graph.makers()
         self._readers = graph.readers()
 
@@ -144,6 +145,8 @@ def _norm(finder: Finder, rsqrt: Node) -> _Norm | None:
     scaled = finder.only_reader(rsqrt, "aten.mul.Tensor")
     if x is None or mean.args[1:] != ([-1], True) or scaled is None:
         return None
+    if x.value in finder.volatile:
+        return None
     if sorted(scaled.args) != sorted([x, Ref(rsqrt.output)]):
         return None
     weighted = finder.only_reader(scaled, "aten.mul.Tensor")
@@ -196,7 +199,7 @@ def _gate(finder: Finder, node: Node) -> Node | None:
                 continue
             kind = _ACTIVATIONS.get((op, activation.kwargs.get("approximate")))
             both = _halves(finder.graph, activation.args[0], up)
-            if kind is not None and both is not None:
+            if kind is not None and both is not None and both.value not in finder.volatile:
                 return Node(GATE, (both, kind), {}, node.outputs)
     return None
 

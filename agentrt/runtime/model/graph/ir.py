@@ -118,6 +118,10 @@ class Node:
             if isinstance(arg, Ref):
                 yield arg.value
 
+    def touched(self) -> set[int]:
+        """Every value it reads or makes."""
+        return {*self.refs(), *(v for v in self.outputs if v is not None)}
+
     def consts(self) -> Iterator[str]:
         """Every constant it reads."""
         for arg in walk([*self.args, *self.kwargs.values()]):
@@ -149,10 +153,18 @@ class Graph:
         """The same graph with other nodes."""
         return Graph(nodes, self.output, self.layouts, self.constants, self.prelude)
 
-    @property
-    def mutates(self) -> bool:
-        """Whether any operation writes to a tensor that exists already."""
-        return any(node.mutates for node in self.nodes)
+    def volatile(self) -> set[int]:
+        """Values whose memory some operation writes to after it is made: not to be moved or shared.
+
+        They come from operations in place, which return the value they were given.
+        """
+        written = {
+            self.layouts[value].root
+            for node in self.nodes
+            if node.mutates
+            for value in (*node.refs(), *(v for v in node.outputs if v is not None))
+        }
+        return {value for value, layout in self.layouts.items() if layout.root in written}
 
     def readers(self) -> dict[int, list[Node]]:
         """The nodes that read each value."""

@@ -45,6 +45,7 @@ class _Rewriter:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._makers = graph.makers()
+        self._volatile = graph.volatile()
         self._next = graph.fresh()
         self._new: list[Node] = []
 
@@ -183,6 +184,8 @@ class _Rewriter:
     def _is_private(self, turn: _Rotation, turns: Iterable[_Rotation | None]) -> bool:
         """Whether the memory of x may be overwritten: all else that reads its tensor reads
         other columns."""
+        if turn.x.value in self._volatile:
+            return False
         inside = set[int]().union(*(t.inside for t in turns if t))
         mine = self._graph.layouts[turn.x.value]
         return all(

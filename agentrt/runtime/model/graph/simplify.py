@@ -1,6 +1,6 @@
 """Rewrites that change no result: what is constant, idle, repeated or a chain of views.
 
-They hold for graphs in which nothing is written in place; any other graph is replayed as recorded.
+What has to do with memory that is written in place stays as it was recorded, and where.
 """
 
 from __future__ import annotations
@@ -57,9 +57,11 @@ def share_repeated(graph: Graph) -> Graph:
 def hoist_constants(graph: Graph) -> Graph:
     """Moves every operation that depends on constants alone into the prelude."""
     prelude, nodes, constant = list(graph.prelude), list[Node](), set[int]()
+    volatile = graph.volatile()
     for node in graph.nodes:
         leaves = list(walk([*node.args, *node.kwargs.values()]))
         fixed = all(ref in constant for ref in node.refs()) and node.op != ATTEND
+        fixed = fixed and node.touched().isdisjoint(volatile)
         if fixed and not any(isinstance(leaf, Dim) for leaf in leaves):
             prelude.append(node)
             constant.update(v for v in node.outputs if v is not None)
@@ -87,6 +89,7 @@ def drop_unread(graph: Graph) -> Graph:
 def _substitute(graph: Graph, find: Callable[[Node, Graph], Ref | None]) -> Graph:
     """Drops every node whose result `find` says another value already is."""
     instead: dict[int, Ref] = {}
+    volatile = graph.volatile()
 
     def renamed(arg: Arg) -> Arg:
         return instead.get(arg.value, arg) if isinstance(arg, Ref) else arg
@@ -94,7 +97,7 @@ def _substitute(graph: Graph, find: Callable[[Node, Graph], Ref | None]) -> Grap
     nodes: list[Node] = []
     for recorded in graph.nodes:
         node = recorded.replaced(renamed)
-        same = find(node, graph)
+        same = find(node, graph) if node.touched().isdisjoint(volatile) else None
         if same is None or not _lie_alike(graph, node.output, same.value):
             nodes.append(node)
         else:
@@ -123,7 +126,7 @@ def _idle(node: Node, graph: Graph) -> Ref | None:
     if node.op in ("aten.alias.default", "aten.detach.default"):
         return given
     if node.op == "aten.mul.Tensor" and args[1] == 1.0 and same_shape:
-        return given if before.dtype == after.dtype else None
+        return given if before is not None and before.dtype == after.dtype else None
     if node.op in ("aten.view.default", "aten.expand.default") and same_shape:
         return given
     if node.op == "aten.slice.Tensor" and same_shape and args[2:] in ((0, _END), ()):
@@ -149,10 +152,12 @@ def collapse_views(graph: Graph) -> Graph:
     Only over tensors that are row-major and dense whatever T and R are, so that strides recorded at
     one size hold at every other.
     """
-    makers = graph.makers()
+    makers, volatile = graph.makers(), graph.volatile()
 
     def direct(node: Node) -> Node:
-        if node.op not in _VIEWS or len(node.outputs) != 1:
+        if node.op not in _VIEWS or not node.touched().isdisjoint(volatile):
+            return node
+        if len(node.outputs) != 1:
             return node
         layout = graph.layouts[node.output]
         root = graph.layouts.get(layout.root.value) if isinstance(layout.root, Ref) else None

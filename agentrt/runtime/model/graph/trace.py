@@ -1,5 +1,8 @@
 """Records one forward on real tensors: every aten operation, in order, with what it was given."""
 
+# The dispatcher's own questions have no public names: torch._C and _cdata are used knowingly.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -135,7 +138,11 @@ class Tracer(TorchDispatchMode):
         self._known[id(tensor)] = Ref(value)
         root = self._roots.setdefault(tensor.untyped_storage()._cdata, Ref(value))
         self.trace.placements[value] = Placement(
-            root, tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), str(tensor.dtype)
+            root,
+            tuple(tensor.shape),
+            tensor.stride(),
+            int(tensor.storage_offset()),
+            str(tensor.dtype),
         )
         return value
 
@@ -183,4 +190,4 @@ class _TracedBackend:
         sinks: torch.Tensor | None = None,
     ) -> torch.Tensor:
         compute = lambda: self._backend.run(layer, q, k, v, sinks)  # noqa: E731
-        return self._tracer._call(ATTEND, layer, compute, q, k, v, sinks)  # pyright: ignore
+        return self._tracer._call(ATTEND, layer, compute, q, k, v, sinks)
