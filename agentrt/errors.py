@@ -18,7 +18,6 @@ between agentrt's own parts: users meet them only in a bug.
     |  |- QueueFull              the bounded queue refused one more request
     |  |- DeadlineExceeded       the request's deadline passed
     |  |- GenerationFailed       this request failed alone (non-finite logits, an empty mask)
-    |  |- Aborted                the request was aborted by something other than its caller
     |  |- EngineFailed           the engine stopped; `__cause__` is why
     |  |- EngineClosed           the runtime is closed, or closed while this request ran
     |  |- ModelCorrupt           a stored model failed its checksum after being fetched again
@@ -108,10 +107,6 @@ class DeadlineExceeded(RunError, TimeoutError):
 
 class GenerationFailed(RunError):
     """This request failed alone; the others in its batch went on."""
-
-
-class Aborted(RunError):
-    """The request was aborted by something other than its caller."""
 
 
 class EngineFailed(RunError):

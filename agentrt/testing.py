@@ -132,9 +132,7 @@ class ScriptedModel:
             done = len(prefix) - prompt_length
             return text[done] if done < len(text) else EOS
 
-        return cls(
-            choose, num_slots=num_slots, context_length=context_length, on_step=on_step
-        )
+        return cls(choose, num_slots=num_slots, context_length=context_length, on_step=on_step)
 
     @classmethod
     def babbling(
@@ -155,9 +153,7 @@ class ScriptedModel:
             digest = hashlib.blake2b(content, key=seed.to_bytes(8, "little"), digest_size=8)
             return ord("a") + int.from_bytes(digest.digest(), "little") % 26
 
-        return cls(
-            choose, num_slots=num_slots, context_length=context_length, on_step=on_step
-        )
+        return cls(choose, num_slots=num_slots, context_length=context_length, on_step=on_step)
 
     def open(self, config: RuntimeConfig) -> LoadedModel:
         """Called by the runtime."""

@@ -21,6 +21,7 @@ from rich.table import Table
 
 from agentrt import Runtime, SamplingParams
 from benchmarks.data import mixed_prompts
+from benchmarks.reference import reference_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -138,7 +139,7 @@ async def against_transformers(
     async with Runtime(weights="fp32") as runtime:
         ours = await answers(runtime, prompts, GREEDY, Way(), tokens, lambda: None)
         ids = [runtime.tokenize(prompt) for prompt in prompts]
-        reference = runtime.reference_model()
+        reference = reference_model()
     identical = near_ties = 0
     with Progress(console=console, transient=True) as progress, torch.inference_mode():
         for prompt, got in zip(progress.track(ids, description="transformers"), ours, strict=True):

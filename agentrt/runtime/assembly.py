@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentrt.runtime.engine import Engine
-from agentrt.runtime.scheduler import SchedulePolicy, Scheduler, SchedulerConfig
 from agentrt.runtime.pool import SlotPool
 from agentrt.runtime.radix import RadixCache
+from agentrt.runtime.scheduler import SchedulePolicy, Scheduler, SchedulerConfig
 
 if TYPE_CHECKING:
     from agentrt.runtime.batch import Executor
@@ -40,4 +40,4 @@ def make_engine(executor: Executor, config: RuntimeConfig) -> Engine:
             max_passed_over=config.max_passed_over,
         ),
     )
-    return Engine(executor, scheduler, cache, pool)
+    return Engine(executor, scheduler, cache, pool, reuse=config.cache)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import jinja2
 import jinja2.ext
@@ -126,7 +126,7 @@ class ChatTemplate:
         try:
             text = template.render(arguments)
         except Exception as error:
-            # A template can fail as any program can; whichever way, it is these messages it refused.
+            # A template can fail as any program can; in each case it refused these messages.
             roles = ", ".join(str(turn.get("role")) for turn in turns)
             raise InvalidRequest(
                 f"the chat template of {self._name} refused the messages (roles: {roles}): {error}"
@@ -154,7 +154,7 @@ class ChatTemplate:
                 self._compiled[name] = _environment().from_string(self._sources[name])
             except jinja2.TemplateSyntaxError as error:
                 raise InvalidRequest(
-                    f"the chat template of {self._name} cannot be read: line {error.lineno}: {error}"
+                    f"the chat template of {self._name} is broken in line {error.lineno}: {error}"
                 ) from error
         return self._compiled[name]
 
@@ -203,8 +203,9 @@ def _environment() -> jinja2.Environment:
         extensions=[_Generation, jinja2.ext.loopcontrols],
     )
     environment.filters["tojson"] = _tojson
-    environment.globals["raise_exception"] = _raise_exception
-    environment.globals["strftime_now"] = _strftime_now
+    # Typed by jinja2 as holding only what it starts with.
+    known = cast("dict[str, Any]", environment.globals)
+    known |= {"raise_exception": _raise_exception, "strftime_now": _strftime_now}
     return environment
 
 

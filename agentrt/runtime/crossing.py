@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
 import anyio
@@ -12,12 +13,14 @@ import anyio.lowlevel
 from agentrt.errors import AgentrtError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from agentrt.generation import Chunk, Completion
 
 
 class _AsyncioLoop(Protocol):
+    def is_closed(self) -> bool: ...
+
     def call_soon_threadsafe(self, callback: Callable[[], None], /) -> object: ...
 
 
@@ -36,7 +39,13 @@ class Loop:
         """The loop this coroutine runs on."""
         return cls(anyio.lowlevel.current_token().native_token)
 
-    def post(self, callback: Callable[[], None]) -> bool:
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed over its tasks, as asyncio allows; trio ends them all first."""
+        closable = hasattr(self.token, "is_closed")
+        return closable and cast("_AsyncioLoop", self.token).is_closed()
+
+    def post(self, callback: Callable[[], object]) -> bool:
         """Runs `callback` on the loop, soon. False if the loop is closed and it never will."""
         try:
             if hasattr(self.token, "call_soon_threadsafe"):
@@ -105,19 +114,13 @@ class Reply:
         return outcome
 
 
-def deliver(events: list[tuple[Reply, Chunk | Finished]]) -> list[Reply]:
-    """Sends every event to its caller, one crossing per loop.
-
-    Returns the replies whose loop is gone; nobody will ever read them.
-    """
+def deliver(events: Iterable[tuple[Reply, Chunk | Finished]]) -> None:
+    """Sends every event to its caller, one crossing per loop; a closed loop gets none."""
     by_loop: dict[Loop, list[tuple[Reply, Chunk | Finished]]] = {}
     for reply, event in events:
         by_loop.setdefault(reply.loop, []).append((reply, event))
-    lost: list[Reply] = []
     for loop, batch in by_loop.items():
-        if not loop.post(lambda batch=batch: _deliver_nowait(batch)):
-            lost.extend(reply for reply, _ in batch)
-    return lost
+        loop.post(partial(_deliver_nowait, batch))
 
 
 def _deliver_nowait(batch: list[tuple[Reply, Chunk | Finished]]) -> None:

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 
 class Engine:
-    """Serves jobs, one batch a step. Only its own thread may touch it."""
+    """Serves jobs, one batch a step. Only its own thread may touch it.
+
+    Without `reuse` what one job computed is forgotten when it ends, and never serves another.
+    """
 
     def __init__(
         self,
@@ -38,12 +41,14 @@ class Engine:
         cache: RadixCache,
         pool: SlotPool,
         *,
+        reuse: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._executor = executor
         self._scheduler = scheduler
         self._cache = cache
         self._pool = pool
+        self._reuse = reuse
         self._clock = clock
         self._jobs: dict[Request, Job] = {}
         self._pins: dict[Reply, Pin] = {}
@@ -73,6 +78,10 @@ class Engine:
         # All are ours before any is looked at: whatever happens then, each will be told.
         self._jobs.update((job.request, job) for job in jobs)
         for job in jobs:
+            if not self._reuse:
+                job.request.namespace += f"\0{job.request.id}"  # nobody shares it
+            if job.scores_prompt:
+                self._recall(job)
             try:
                 self._scheduler.add(job.request)
             except AgentrtError as error:
@@ -81,18 +90,29 @@ class Engine:
             else:
                 self._report(job, computed=0)  # what it may say can be certain already
 
+    def _recall(self, job: Job) -> None:
+        """Spares a job the prompt scores that were found out before and are still cached."""
+        request = job.request
+        prompt = request.tokens(0, request.prompt_len)
+        slots = self._cache.match(prompt, namespace=request.namespace).slots
+        job.on_recalled(self._scores.known(slots[job.first_to_score :]).tolist())
+
     def abort(self, jobs: Iterable[Job]) -> None:
         """Drops jobs nobody waits for: their slots are free, or cached, at once."""
         for job in jobs:
             self.unpin(job.reply)
             if self._jobs.pop(job.request, None) is not None:
                 self._scheduler.abort(job.request)
+        self._forget_ended()
         self.stats = self._snapshot()
 
-    def abort_for(self, replies: Iterable[Reply]) -> None:
-        """Drops the jobs whose caller's event loop is gone."""
-        gone = set(replies)
-        self.abort([job for job in self._jobs.values() if job.reply in gone])
+    def abort_abandoned(self) -> None:
+        """Drops the jobs whose caller's event loop was closed; nobody will ever read them."""
+        closed = {
+            loop for loop in {job.reply.loop for job in self._jobs.values()} if loop.is_closed
+        }
+        if closed:
+            self.abort([job for job in self._jobs.values() if job.reply.loop in closed])
 
     def fail_all(self, error: Callable[[], AgentrtError]) -> None:
         """Ends every job with its own copy of an error; the engine is not to be used again.
@@ -183,7 +203,12 @@ class Engine:
             self._meter.finished(ended.usage)
             if job.pins:
                 self._pins[job.reply] = job.pin(self._cache)
+        self._forget_ended()
         self._say(job, Finished(ended))
+
+    def _forget_ended(self) -> None:
+        if not self._reuse:
+            self._cache.flush()
 
     def _say(self, job: Job, news: Chunk | Finished) -> None:
         self._news.append((job.reply, news))

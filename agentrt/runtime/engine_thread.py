@@ -15,12 +15,11 @@ from agentrt.runtime.crossing import Loop, deliver
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from agentrt.runtime.engine import Engine
     from agentrt.runtime.crossing import Reply
+    from agentrt.runtime.engine import Engine
     from agentrt.runtime.job import Job
 
 T = TypeVar("T")
-
 
 
 class EngineThread:
@@ -145,9 +144,8 @@ class EngineThread:
         return False
 
     def _publish(self) -> None:
-        lost = deliver(self._engine.take_news())
-        if lost:
-            self._engine.abort_for(lost)
+        deliver(self._engine.take_news())
+        self._engine.abort_abandoned()
 
 
 def _gone(cause: BaseException | None) -> EngineClosed | EngineFailed:

@@ -30,9 +30,7 @@ class TorchExecutor:
         with torch.inference_mode():
             logits = self._model.forward(batch.layout, rows)
             chosen, scored = logits[: len(sampled_rows)], logits[len(sampled_rows) :]
-            return StepResult(
-                sample(chosen, batch.samples), score(scored, batch.score_targets)
-            )
+            return StepResult(sample(chosen, batch.samples), score(scored, batch.score_targets))
 
     def close(self) -> None:
         self._model.detach()

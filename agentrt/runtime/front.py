@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from operator import index
+from typing import TYPE_CHECKING, SupportsIndex
 
 from agentrt.errors import InvalidRequest
 from agentrt.messages import Message
@@ -34,15 +36,13 @@ class Front:
         """A prompt as token ids. Raises InvalidRequest for what is none of the three forms."""
         if isinstance(prompt, str):
             return self.loaded.codec.encode(prompt)
-        if all(isinstance(part, Message) for part in prompt) and prompt:
-            return self.loaded.codec.encode_chat([p for p in prompt if isinstance(p, Message)])
-        if any(isinstance(part, bool) or not isinstance(part, int) for part in prompt):
-            kinds = sorted({type(part).__name__ for part in prompt})
-            raise InvalidRequest(
-                f"a prompt of {', '.join(kinds)} was given; it is a str, a sequence of token ids "
-                "(int) or a sequence of Message"
-            )
-        return [part for part in prompt if isinstance(part, int)]
+        if not isinstance(prompt, Iterable) or isinstance(prompt, bytes | bytearray):
+            raise _no_prompt(type(prompt).__name__)
+        parts = list(prompt)
+        messages = [part for part in parts if isinstance(part, Message)]
+        if messages and len(messages) == len(parts):
+            return self.loaded.codec.encode_chat(messages)
+        return [_token_id(part) for part in parts]
 
     @contextmanager
     def serving(self, asked: Sequence[Asked]) -> Generator[list[Reply]]:
@@ -78,3 +78,15 @@ class Front:
             reply=Reply(),
             now=now,
         )
+
+
+def _token_id(part: object) -> int:
+    if isinstance(part, bool) or not isinstance(part, SupportsIndex):
+        raise _no_prompt(f"sequence with a {type(part).__name__}")
+    return index(part)
+
+
+def _no_prompt(given: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"a prompt is a str, a sequence of token ids or a sequence of Message; a {given} was given"
+    )

@@ -117,6 +117,23 @@ class Job:
     def scores_prompt(self) -> bool:
         return self.submission.score_from is not None
 
+    @property
+    def first_to_score(self) -> int:
+        """The first prompt token whose score was asked for and is not known."""
+        return (self.submission.score_from or 0) + len(self._scores)
+
+    def on_recalled(self, scores: Sequence[float]) -> None:
+        """Takes the scores of the first tokens asked for; only the others need their rows."""
+        first, request = self.first_to_score, self.request
+        self._scores.update(zip(range(first, first + len(scores)), scores, strict=True))
+        request.score_from = None if self._scores_are_in else self.first_to_score
+        if self._scores_are_in and not request.max_tokens:
+            request.cached_tokens = request.prompt_len
+
+    @property
+    def _scores_are_in(self) -> bool:
+        return self.scores_prompt and self.first_to_score == self.request.prompt_len
+
     # What a step asks for
 
     def on_scheduled(self, now: float) -> None:
@@ -149,9 +166,9 @@ class Job:
 
     def positions_to_score(self, start: int, end: int) -> Int64Array:
         """Prompt positions p in [start, end) whose row says how likely prompt token p + 1 is."""
-        first = self.submission.score_from
-        assert first is not None
-        last = min(end, self.request.prompt_len - 1)
+        first, last = self.request.score_from, min(end, self.request.prompt_len - 1)
+        if first is None:
+            return np.zeros(0, np.int64)
         return np.arange(max(start, first - 1), last, dtype=np.int64)
 
     def targets_of(self, positions: Int64Array) -> Int64Array:
@@ -229,7 +246,9 @@ class Job:
         """What came of the request, once something did; `computed` of its tokens are."""
         if self._error is not None:
             return self._error
-        if self._output.max_tokens == 0 and computed == self.request.target:
+        if self._output.max_tokens == 0 and (
+            computed == self.request.target or self._scores_are_in
+        ):
             self._output.end(FinishReason.LENGTH)
         return self._completion(now) if self._output.finish_reason is not None else None
 

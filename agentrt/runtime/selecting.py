@@ -100,9 +100,7 @@ def _check_choices(choices: Sequence[str], by: str) -> None:
         if choice in choices[:i]:
             raise InvalidRequest(f"choice {i} repeats {choice!r}; every choice is given once")
     if by not in ("token_length", "greedy_token", "unconditional"):
-        raise InvalidRequest(
-            f"by={by!r}; it is 'token_length', 'greedy_token' or 'unconditional'"
-        )
+        raise InvalidRequest(f"by={by!r}; it is 'token_length', 'greedy_token' or 'unconditional'")
 
 
 def _common(a: Sequence[int], b: Sequence[int]) -> int:

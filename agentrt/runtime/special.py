@@ -11,6 +11,8 @@ from tokenizers import AddedToken
 from agentrt.errors import UnsupportedModel
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import tokenizers
 
 
@@ -77,9 +79,9 @@ def _id(backend: tokenizers.Tokenizer, token: str) -> int:
     return found
 
 
-def _alternatives(tokens: object) -> str:
-    """A pattern for any of the tokens, the longest first, as the tokenizer's own matcher prefers."""
-    longest_first = sorted(tokens, key=lambda token: -len(token.content))  # type: ignore[call-overload]
+def _alternatives(tokens: Iterable[AddedToken]) -> str:
+    """A pattern for any of the tokens, the longest first, as the tokenizer's matcher prefers."""
+    longest_first = sorted(tokens, key=lambda token: -len(token.content))
     words = [
         rf"(?<!\w){re.escape(token.content)}(?!\w)"
         if token.single_word

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from functools import cached_property
@@ -141,8 +142,8 @@ class Tokenizer:
 class TokenStream:
     """Gives out the text of a growing token sequence as soon as it is certain.
 
-    The pieces joined, `finish()` included, are the decoded text. A UTF-8 sequence is held back until
-    it is complete.
+    The pieces joined, `finish()` included, are the decoded text. A UTF-8 sequence is held back
+    until it is complete.
     """
 
     def __init__(
@@ -172,7 +173,7 @@ class TokenStream:
         return self._give(final=True)
 
     def _give(self, *, final: bool) -> str:
-        if self._strip and self._given == 0 and self._bytes[:1] == b" ":
+        if self._strip and self._given == 0 and self._bytes.startswith(b" "):
             self._given = 1
         text, used = _utf8(self._bytes[self._given :], final=final)
         self._given += used
@@ -222,15 +223,13 @@ def _byte_level_table() -> dict[int, int]:
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     rest = [byte for byte in range(256) if byte not in printable]
     moved = {0x100 + i: byte for i, byte in enumerate(rest)}
-    return {byte: byte for byte in printable} | moved | {byte: 0xFFFD for byte in rest}
+    return {byte: byte for byte in printable} | moved | dict.fromkeys(rest, 0xFFFD)
 
 
 BYTE_LEVEL = _byte_level_table()
 
 
 def _utf8(data: bytes | bytearray, *, final: bool) -> tuple[str, int]:
-    import codecs
-
     return codecs.utf_8_decode(data, "replace", final)
 
 

@@ -23,12 +23,11 @@ class Recording:
 
     def __call__(self, group: LinearGroup) -> Product:
         self.groups.append(group.names)
-        weight, key = torch.cat(list(group.weights)), group.key
+        weight, bias, key = torch.cat(list(group.weights)), group.bias, group.key
 
         def product(x: torch.Tensor) -> torch.Tensor:
-            assert x.ndim == 2
             self.calls.append(key)
-            return x @ weight.T
+            return nn.functional.linear(x, weight, bias)
 
         return product
 
@@ -76,7 +75,7 @@ def test_no_weight_is_kept_beside_its_product() -> None:
 def shared_pair() -> tuple[SharedProduct, list[torch.Tensor], list[int]]:
     generator = torch.Generator().manual_seed(0)
     weights = [torch.randn(rows, 4, generator=generator) for rows in (3, 2)]
-    shared = SharedProduct(LinearGroup(("a", "b"), tuple(weights)), None)
+    shared = SharedProduct(LinearGroup(("a", "b"), tuple(weights)))
     plain_product, calls = shared.product, [0]
 
     def counted(x: torch.Tensor) -> torch.Tensor:

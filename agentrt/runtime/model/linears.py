@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LinearGroup:
-    """Weights [out_i, in] that are multiplied with one input; `names` are their module paths."""
+    """Weights [out_i, in] that are multiplied with one input; `names` are their module paths.
+
+    `bias` [sum of out_i] is None when none of them has one.
+    """
 
     names: tuple[str, ...]
     weights: tuple[torch.Tensor, ...]
@@ -33,9 +36,19 @@ class LinearGroup:
         """Names the product, the same at every load of the same model."""
         return "+".join(self.names)
 
+    def to(self, device: torch.device) -> LinearGroup:
+        """The group on a device."""
+        weights = tuple(weight.to(device) for weight in self.weights)
+        return replace(
+            self, weights=weights, bias=self.bias if self.bias is None else self.bias.to(device)
+        )
+
 
 class Product(Protocol):
-    """x [N, in] to x @ concatenated(weights).T [N, sum of out_i], contiguous, in x's dtype."""
+    """x [..., in] to x @ concatenated(weights).T + bias [..., sum of out_i], contiguous.
+
+    x may be strided; the result has its dtype.
+    """
 
     def __call__(self, x: torch.Tensor, /) -> torch.Tensor: ...
 
@@ -47,10 +60,14 @@ class ProductFactory(Protocol):
 
 
 def separate_products(group: LinearGroup) -> Product:
-    """The product as transformers computes it, weight by weight."""
+    """The product as transformers computes it, weight by weight and so to the same bits."""
+    sizes = [len(weight) for weight in group.weights]
+    biases = [None] * len(sizes) if group.bias is None else group.bias.split(sizes)
+    parts = list(zip(group.weights, biases, strict=True))
 
     def product(x: torch.Tensor) -> torch.Tensor:
-        return torch.cat([nn.functional.linear(x, weight) for weight in group.weights], dim=-1)
+        results = [nn.functional.linear(x, weight, bias) for weight, bias in parts]
+        return torch.cat(results, dim=-1) if len(results) > 1 else results[0]
 
     return product
 
@@ -77,32 +94,25 @@ class SharedProduct:
     members called out of turn, twice or with other inputs cost a product and stay right.
     """
 
-    def __init__(self, group: LinearGroup, bias: torch.Tensor | None) -> None:
+    def __init__(self, group: LinearGroup) -> None:
         self.group = group
         self.product = separate_products(group)
-        self._bias = bias
         self._last: tuple[torch.Tensor, torch.Tensor] | None = None
         self._waiting = 0
 
     def install(self, factory: ProductFactory) -> None:
         """Computes with factory's product from now on, and lets go of the plain weights."""
         self.product = factory(self.group)
-        self.group = replace(self.group, weights=())
+        self.group = replace(self.group, weights=(), bias=None)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         last = self._last
         if last is None or last[0] is not x:
-            last = (x, self._compute(x))
+            last = (x, self.product(x))
             self._waiting = len(self.group.names)
         self._waiting -= 1
         self._last = last if self._waiting else None
         return last[1]
-
-    def _compute(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.product(x.reshape(-1, x.shape[-1]))
-        if self._bias is not None:
-            y = y + self._bias
-        return y.view(*x.shape[:-1], y.shape[-1])
 
 
 def fuse_linears(module: nn.Module, attention: Sequence[nn.Module]) -> list[SharedProduct]:
@@ -154,7 +164,7 @@ def _inputs(module: nn.Module, attention: Sequence[nn.Module]) -> dict[str, list
 def _replace(module: nn.Module, names: list[str]) -> SharedProduct:
     linears: list[Any] = [module.get_submodule(name) for name in names]
     weights = tuple(linear.weight.detach() for linear in linears)
-    shared = SharedProduct(LinearGroup(tuple(names), weights), _bias(linears))
+    shared = SharedProduct(LinearGroup(tuple(names), weights, _bias(linears)))
     start = 0
     for name, weight in zip(names, weights, strict=True):
         part = FusedLinear(shared, start, start + len(weight))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 
@@ -12,7 +12,7 @@ from agentrt.runtime.batch import ModelSpec
 from agentrt.runtime.model.check import Reference, check_against_eager
 from agentrt.runtime.model.decoder import EagerDecoder
 from agentrt.runtime.model.discover import discover
-from agentrt.runtime.model.linears import fuse_linears
+from agentrt.runtime.model.linears import fuse_linears, separate_products
 
 if TYPE_CHECKING:
     from torch import nn
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.attention.base import AttentionBackend, LayerAttention
     from agentrt.runtime.batch import Int64Array, Layout
     from agentrt.runtime.model.decoder import Decoder
-    from agentrt.runtime.model.discover import Discovery
-    from agentrt.runtime.model.linears import ProductFactory
+    from agentrt.runtime.model.linears import ProductFactory, SharedProduct
 
 
 class Model:
@@ -54,41 +53,19 @@ class Model:
 
     @classmethod
     def from_module(
-        cls, module: nn.Module, *, name: str, products: ProductFactory | None = None
+        cls, module: nn.Module, *, name: str, products: ProductFactory = separate_products
     ) -> Model:
         """Serves a transformers causal LM as it stands: its dtype, its device, its weights.
 
-        With `products`, its linear layers are fused and computed by what that makes. Raises
-        UnsupportedModel, with the reasons, for anything that could not be served exactly. The
-        module belongs to the Model from here on.
+        Its linear layers are fused where they share an input and computed by what `products`
+        makes. Raises UnsupportedModel, with the reasons, for anything that could not be served
+        exactly. The module belongs to the Model from here on.
         """
-        module.eval().requires_grad_(False)
         with torch.inference_mode():
-            found = discover(module, name=name)
-            reference = Reference.of(module)
-            fused = [] if products is None else fuse_linears(module, found.attention)
-            model = cls._from_discovery(module, found, name=name)
-            check_against_eager(model, reference, kind=type(module).__name__)
-            for shared in fused:
-                shared.install(cast("ProductFactory", products))
-        return model
-
-    @classmethod
-    def _from_discovery(cls, module: nn.Module, found: Discovery, *, name: str) -> Model:
-        parameter = next(module.parameters())
-        return cls(
-            EagerDecoder(module, found.attention, found.layers),
-            spec=ModelSpec(
-                name=name,
-                vocab_size=found.vocab_size,
-                context_length=found.context_length,
-                eos_token_ids=eos_token_ids(module),
-                kv_bytes_per_token=KVCache.bytes_per_token(found.layers, parameter.dtype),
-            ),
-            layers=found.layers,
-            dtype=parameter.dtype,
-            device=parameter.device,
-        )
+            prepared = prepare(module, name=name)
+            for shared in prepared.products:
+                shared.install(products)
+        return prepared.model
 
     def attach(self, backend: AttentionBackend) -> None:
         """Attends through `backend`, and so into its KV pool, from now on."""
@@ -112,6 +89,40 @@ class Model:
             arrays = (layout.token_ids, layout.positions, rows)
             logits = self._decoder.run(*(torch.from_numpy(a).to(self.device) for a in arrays))
             return logits.float()
+
+
+class Prepared(NamedTuple):
+    """A model that serves a transformers module, checked, its products still the plain ones."""
+
+    model: Model
+    decoder: EagerDecoder
+    products: list[SharedProduct]
+
+
+def prepare(module: nn.Module, *, name: str) -> Prepared:
+    """Finds out how a module attends, fuses its linear layers and holds it to its eager forward."""
+    module.eval().requires_grad_(False)
+    found = discover(module, name=name)
+    reference = Reference.of(module)
+    products = fuse_linears(module, found.attention)
+    decoder = EagerDecoder(module, found.attention, found.layers)
+    parameter = next(module.parameters())
+    spec = ModelSpec(
+        name=name,
+        vocab_size=found.vocab_size,
+        context_length=found.context_length,
+        eos_token_ids=eos_token_ids(module),
+        kv_bytes_per_token=KVCache.bytes_per_token(found.layers, parameter.dtype),
+    )
+    model = Model(
+        decoder,
+        spec=spec,
+        layers=found.layers,
+        dtype=parameter.dtype,
+        device=parameter.device,
+    )
+    check_against_eager(model, reference, kind=type(module).__name__)
+    return Prepared(model, decoder, products)
 
 
 def eos_token_ids(module: nn.Module) -> frozenset[int]:

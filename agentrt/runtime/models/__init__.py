@@ -1,8 +1,17 @@
-"""From a model's name to files ready to be mapped: fetch, check, convert once, look up ever after."""
+"""From a model's name to files ready to be mapped: fetched, checked and converted once."""
 
 from agentrt.runtime.models.files import ModelFiles
 from agentrt.runtime.models.sources import is_stored, models_dir, pull, resolve
 from agentrt.runtime.models.storage import cache_dir
 from agentrt.runtime.models.store import derived, is_whole
 
-__all__ = ["ModelFiles", "cache_dir", "derived", "is_stored", "is_whole", "models_dir", "pull", "resolve"]
+__all__ = [
+    "ModelFiles",
+    "cache_dir",
+    "derived",
+    "is_stored",
+    "is_whole",
+    "models_dir",
+    "pull",
+    "resolve",
+]

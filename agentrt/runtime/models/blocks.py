@@ -12,18 +12,16 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import gguf
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 Floats = npt.NDArray[np.float32]
 Halves = npt.NDArray[np.float16]
 Bytes = npt.NDArray[np.uint8]
+Quant = TypeVar("Quant", np.uint8, np.int8)
 
 BLOCK = 32
 Q4_0 = gguf.GGMLQuantizationType.Q4_0
@@ -54,11 +52,9 @@ class Blocks:
 class BlockFinder:
     """Finds, for a dequantised weight, the quantised rows of a GGUF file that it was made of."""
 
-    def __init__(self, path: Path) -> None:
-        tensors = gguf.GGUFReader(path).tensors
-        self._tensors = [
-            t for t in tensors if t.tensor_type in (Q4_0, Q4_1, Q8_0) and t.data.ndim == 2
-        ]
+    def __init__(self, reader: gguf.GGUFReader) -> None:
+        kinds = (Q4_0, Q4_1, Q8_0)
+        self._tensors = [t for t in reader.tensors if t.tensor_type in kinds and t.data.ndim == 2]
         self._rows: dict[bytes, tuple[int, int]] = {}
         for index, tensor in enumerate(self._tensors):
             values = gguf.dequantize(tensor.data, tensor.tensor_type)
@@ -109,9 +105,11 @@ def _half(blocks: Bytes, offset: int) -> Halves:
     return np.ascontiguousarray(blocks[..., offset : offset + 2]).view(np.float16)[..., 0]
 
 
-def _nibbles(packed: Bytes) -> npt.NDArray[np.uint8]:
-    return _rows(np.concatenate([packed & 15, packed >> 4], axis=-1))
+def _nibbles(packed: Bytes) -> Bytes:
+    low: Bytes = packed & np.uint8(15)
+    high: Bytes = packed >> np.uint8(4)
+    return _rows(np.concatenate([low, high], axis=-1))
 
 
-def _rows(blocks: npt.NDArray[np.uint8] | npt.NDArray[np.int8]) -> npt.NDArray[np.uint8]:
+def _rows(blocks: npt.NDArray[Quant]) -> npt.NDArray[Quant]:
     return np.ascontiguousarray(blocks.reshape(len(blocks), -1))

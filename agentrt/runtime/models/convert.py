@@ -6,10 +6,11 @@ writes down what it made, so that later starts need neither the source's format 
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import gguf
 import safetensors
 import safetensors.numpy
 import safetensors.torch
@@ -20,13 +21,23 @@ from agentrt.errors import InvalidRequest, ModelCorrupt, UnsupportedModel
 from agentrt.runtime.models.blocks import BlockFinder
 from agentrt.runtime.models.files import BLOCKS, TOKENIZER, WEIGHTS, write_facts
 from agentrt.runtime.models.progress import announce, progress
-from agentrt.runtime.models.tokenization import eos_token_ids, ready_tokenizer, templates_of
+from agentrt.runtime.models.storage import require_space
+from agentrt.runtime.models.tokenization import (
+    digit_by_digit,
+    eos_token_ids,
+    fast_tokenizer,
+    templates_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
     from pathlib import Path
 
-State = dict[str, torch.Tensor]
+    import numpy as np
+
+    State = dict[str, torch.Tensor]
+
+VERSION = transformers.__version__
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +48,7 @@ class Source:
     folder: Path
     gguf: str | None = None
 
-    @property
-    def described(self) -> str:
+    def __str__(self) -> str:
         return str(self.folder / self.gguf if self.gguf else self.folder)
 
     @property
@@ -51,25 +61,19 @@ class Source:
 def convert(source: Source, out: Path) -> None:
     """Writes the converted model into the new folder `out`.
 
-    Raises UnsupportedModel for what transformers or this runtime cannot load, ModelCorrupt when
-    weights are missing, and lets errors of the disk through.
+    Raises UnsupportedModel for what transformers or this runtime cannot load, InvalidRequest for a
+    file that is no model, ModelCorrupt when weights are missing; errors of the disk pass through.
     """
     announce(f"preparing {source.name} for its first start")
-    model, tokenizer = _load(source)
+    reader = _open_gguf(source) if source.gguf else None
+    config = _checked_config(source)
+    model = _load_model(source, config)
+    tokenizer = _load_tokenizer(source, reader)
     out.mkdir()
-    state = _distinct(model.state_dict())
-    own = [] if source.gguf else _serving_files(state, source.folder)
-    if not own:
-        with progress(f"writing {source.name}", None):
-            safetensors.torch.save_file(state, out / WEIGHTS, metadata={"format": "pt"})
-    if source.gguf:
-        _write_blocks(source, model, out)
-    config = model.config
-    # The weights written here are whole again, however the source had packed them.
-    if hasattr(config, "quantization_config"):
-        del config.quantization_config
-    config.architectures = [type(model).__name__]
-    config.save_pretrained(out)
+    weights = _write_weights(source, model, out)
+    if reader:
+        _write_blocks(source, model, reader, out)
+    _write_config(model, out)
     tokenizer.backend_tokenizer.save(str(out / TOKENIZER))
     special = {k: v for k, v in tokenizer.special_tokens_map.items() if isinstance(v, str)}
     templates = templates_of(tokenizer)
@@ -77,11 +81,11 @@ def convert(source: Source, out: Path) -> None:
         out,
         {
             "name": source.name,
-            "source": source.described,
-            "transformers": transformers.__version__,
-            "weights": [str(path) for path in own] or [WEIGHTS],
+            "source": str(source),
+            "transformers": VERSION,
+            "weights": weights,
             "dtype": str(model.dtype).removeprefix("torch."),
-            "context_length": _context_length(source, config),
+            "context_length": _context_length(source, model.config),
             "eos_token_ids": eos_token_ids(model, tokenizer, out / TOKENIZER, templates, special),
             "special_tokens": special,
             "chat_templates": templates,
@@ -89,55 +93,92 @@ def convert(source: Source, out: Path) -> None:
     )
 
 
-def _load(source: Source) -> tuple[Any, Any]:
-    """The model, in fp32 from a GGUF file and else in its own dtype, and its fast tokenizer."""
-    _refuse_by_config(source)
-    options: dict[str, Any] = {"dtype": "auto", **source.arguments}
-    if source.gguf:
-        options["dtype"] = torch.float32
-        if packed := getattr(transformers, "GgufConfig", None):
-            options["quantization_config"] = packed(dequantize=True)
-    bars = transformers.utils.logging
-    shown = bars.is_progress_bar_enabled()
-    bars.disable_progress_bar()
+def _open_gguf(source: Source) -> gguf.GGUFReader:
+    """The parsed file. The reader fails in many ways on a damaged file, none of them its own."""
     try:
-        model, loading = transformers.AutoModelForCausalLM.from_pretrained(
-            source.folder, output_loading_info=True, **options
-        )
-        tokenizer = ready_tokenizer(source.folder, source.gguf, source.arguments)
-    except (ValueError, KeyError, ImportError) as error:
-        raise UnsupportedModel(
-            f"{source.described} cannot be loaded by transformers {transformers.__version__}: {error}"
+        return gguf.GGUFReader(str(source))
+    except Exception as error:
+        raise InvalidRequest(
+            f"{source} cannot be read as GGUF ({error}); it may be cut short: fetch it again"
         ) from error
-    finally:
-        if shown:
-            bars.enable_progress_bar()
-    if missing := sorted(loading["missing_keys"]):
-        raise ModelCorrupt(
-            f"{source.described} lacks {len(missing)} of its model's weights, {missing[0]} first"
-        )
-    return model.eval(), tokenizer
 
 
-def _refuse_by_config(source: Source) -> None:
+def _checked_config(source: Source) -> Any:
     try:
         config = transformers.AutoConfig.from_pretrained(source.folder, **source.arguments)
     except (ValueError, KeyError) as error:
         raise UnsupportedModel(
-            f"{source.described} is of no kind transformers {transformers.__version__} knows: {error}"
+            f"{source} is of no kind that transformers {VERSION} knows: {error}"
         ) from error
     if getattr(config, "is_encoder_decoder", False):
         raise UnsupportedModel(
-            f"{source.described} is an encoder-decoder model ({config.model_type}); "
+            f"{source} is an encoder-decoder model ({config.model_type}); "
             "this runtime decodes decoder-only models"
         )
     packing = getattr(config, "quantization_config", None)
     if packing and not source.gguf:
         method = packing.get("quant_method") if isinstance(packing, dict) else packing
         raise UnsupportedModel(
-            f"the weights of {source.described} are quantised with {method}; "
+            f"the weights of {source} are quantised with {method}; "
             "give the unquantised model, or a GGUF file of it"
         )
+    return config
+
+
+def _load_model(source: Source, config: Any) -> Any:
+    """The model, in fp32 from a GGUF file and else in its own dtype, with every weight it has."""
+    options: dict[str, Any] = {"dtype": "auto", **source.arguments}
+    if source.gguf:
+        options["dtype"] = torch.float32
+        if packed := getattr(transformers, "GgufConfig", None):
+            options["quantization_config"] = packed(dequantize=True)
+    load: Any = transformers.AutoModelForCausalLM.from_pretrained
+    try:
+        with _without_bars():
+            model, loading = load(source.folder, config=config, output_loading_info=True, **options)
+    except (ValueError, KeyError, ImportError) as error:
+        raise UnsupportedModel(
+            f"transformers {VERSION} cannot load {source} as a decoder: {error}"
+        ) from error
+    if missing := sorted(loading["missing_keys"]):
+        raise ModelCorrupt(f"{source} lacks {len(missing)} weights of its model: {missing[0]}, ...")
+    return model.eval()
+
+
+def _load_tokenizer(source: Source, reader: gguf.GGUFReader | None) -> Any:
+    try:
+        tokenizer = fast_tokenizer(source.folder, source.arguments)
+    except (ValueError, KeyError, ImportError) as error:
+        raise UnsupportedModel(
+            f"transformers {VERSION} cannot load the tokenizer of {source}: {error}"
+        ) from error
+    if reader:
+        digit_by_digit(tokenizer, reader)
+    return tokenizer
+
+
+@contextmanager
+def _without_bars() -> Generator[None]:
+    """Keeps transformers' own progress bars from mixing with ours."""
+    bars = transformers.utils.logging
+    shown = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            bars.enable_progress_bar()
+
+
+def _write_weights(source: Source, model: Any, out: Path) -> list[str]:
+    """The files that hold the weights: the source's own if they serve, else one written here."""
+    state = _distinct(model.state_dict())
+    if not source.gguf and (own := _serving_files(state, source.folder)):
+        return [str(path) for path in own]
+    require_space(out, sum(tensor.nbytes for tensor in state.values()))
+    with progress(f"writing the weights of {source.name}", None):
+        safetensors.torch.save_file(state, out / WEIGHTS, metadata={"format": "pt"})
+    return [WEIGHTS]
 
 
 def _distinct(state: State) -> State:
@@ -156,10 +197,9 @@ def _distinct(state: State) -> State:
 
 def _serving_files(state: State, folder: Path) -> Sequence[Path]:
     """The source's own safetensors files, if they hold `state` name for name and bit for bit."""
-    files = sorted(folder.glob("*.safetensors"))
     missing = set(state)
     serving: list[Path] = []
-    for path in files:
+    for path in sorted(folder.glob("*.safetensors")):
         with safetensors.safe_open(path, framework="pt") as file:
             here = missing.intersection(file.keys())
             for name in here:
@@ -172,23 +212,33 @@ def _serving_files(state: State, folder: Path) -> Sequence[Path]:
     return [] if missing else serving
 
 
-def _write_blocks(source: Source, model: Any, out: Path) -> None:
+def _write_blocks(source: Source, model: Any, reader: gguf.GGUFReader, out: Path) -> None:
     linear = {
         f"{name}.weight": module.weight
         for name, module in model.named_modules()
         if isinstance(module, torch.nn.Linear)
     }
-    finder = BlockFinder(source.folder / (source.gguf or ""))
     tensors: dict[str, np.ndarray[Any, Any]] = {}
     with progress(f"finding the quantised blocks of {source.name}", len(linear)) as report:
+        finder = BlockFinder(reader)
         for done, (name, weight) in enumerate(linear.items()):
             report(done)
             if blocks := finder.find(weight.detach().numpy()):
                 tensors |= {f"{name}.q": blocks.q, f"{name}.d": blocks.d}
                 if blocks.m is not None:
                     tensors[f"{name}.m"] = blocks.m
-    if tensors:
-        safetensors.numpy.save_file(tensors, out / BLOCKS)
+        if tensors:
+            require_space(out, sum(tensor.nbytes for tensor in tensors.values()))
+            safetensors.numpy.save_file(tensors, out / BLOCKS)
+
+
+def _write_config(model: Any, out: Path) -> None:
+    config = model.config
+    # What is written here is plain weights, however the source had packed them.
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    config.architectures = [type(model).__name__]
+    config.save_pretrained(out)
 
 
 def _context_length(source: Source, config: Any) -> int:
@@ -197,6 +247,6 @@ def _context_length(source: Source, config: Any) -> int:
         if isinstance(length := getattr(text, name, None), int):
             return length
     raise InvalidRequest(
-        f"the config of {source.described} does not say how many positions the model has; "
+        f"the config of {source} does not say how many positions the model has; "
         "add max_position_embeddings to it"
     )

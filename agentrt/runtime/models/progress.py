@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 log = logging.getLogger("agentrt.models")
 
@@ -27,7 +27,7 @@ def announce(text: str) -> None:
 
 
 @contextmanager
-def progress(text: str, total: float | None, *, in_bytes: bool = False) -> Iterator[Report]:
+def progress(text: str, total: float | None, *, in_bytes: bool = False) -> Generator[Report]:
     """A bar for one piece of work of a known or unknown `total`, on standard error."""
     log.info(text)
     if not sys.stderr.isatty():

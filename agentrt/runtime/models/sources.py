@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentrt.errors import InvalidRequest, ModelCorrupt, ModelNotFound
+from agentrt.errors import InvalidRequest, ModelNotFound
 from agentrt.runtime.models.fetch import PROVIDED, PULL, fetched
 from agentrt.runtime.models.files import ModelFiles, load_files
 from agentrt.runtime.models.storage import cache_dir
@@ -34,7 +34,6 @@ class _Plan:
     name: str
     key: str
     source: Callable[[], tuple[Path, str | None]]
-    source_bytes: int
 
     @property
     def entry(self) -> str:
@@ -79,7 +78,7 @@ def _convert(plan: _Plan) -> ModelFiles:
 
         convert(Source(plan.name, folder, gguf), out)
 
-    folder = derived(models_dir(), plan.entry, build, needed_bytes=plan.source_bytes)
+    folder = derived(models_dir(), plan.entry, build)
     return load_files(folder)
 
 
@@ -104,8 +103,7 @@ def _provided() -> _Plan:
         path = fetched()
         return path.parent, path.name
 
-    # Its fp32 weights, and its 4-bit quants as bytes.
-    return _Plan(PROVIDED.name, _key(PROVIDED.sha256), source, 8 * PROVIDED.size)
+    return _Plan(PROVIDED.name, _key(PROVIDED.sha256), source)
 
 
 def _gguf_file(path: Path) -> _Plan:
@@ -116,9 +114,7 @@ def _gguf_file(path: Path) -> _Plan:
             f"{path} is not a GGUF file (it starts with {magic!r}); for a model in transformers' "
             "format give its folder"
         )
-    return _Plan(
-        path.stem, _key(_stat(path)), lambda: (path.parent, path.name), path.stat().st_size
-    )
+    return _Plan(path.stem, _key(_stat(path)), lambda: (path.parent, path.name))
 
 
 def _local_folder(folder: Path, name: str | None = None) -> _Plan:
@@ -127,8 +123,7 @@ def _local_folder(folder: Path, name: str | None = None) -> _Plan:
     weights = _weight_files(folder)
     small = [p for p in folder.iterdir() if p.suffix in {".json", ".jinja", ".model", ".txt"}]
     key = _key(*(_stat(path) for path in sorted({*weights, *small})))
-    size = sum(path.stat().st_size for path in weights)
-    return _Plan(name or folder.name, key, lambda: (folder, None), size)
+    return _Plan(name or folder.name, key, lambda: (folder, None))
 
 
 def _weight_files(folder: Path) -> list[Path]:
@@ -180,10 +175,3 @@ def _key(*facts: str) -> str:
     """Changes with the source, with this conversion, and with the transformers that does it."""
     versions = (str(VERSION), importlib.metadata.version("transformers"))
     return hashlib.sha256("\0".join((*facts, *versions)).encode()).hexdigest()[:12]
-
-
-def check_weights(files: ModelFiles) -> None:
-    """Raises ModelCorrupt if a weights file that lies outside the cache has gone."""
-    for path in files.weights:
-        if not path.is_file():
-            raise ModelCorrupt(f"{path}, which holds weights of {files.name}, is no longer there")

@@ -15,7 +15,7 @@ import platformdirs
 from agentrt.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 FULL = {errno.ENOSPC, errno.EDQUOT}
 DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -34,7 +34,7 @@ def cache_dir() -> Path:
 
 
 @contextmanager
-def storage_errors(folder: Path, needed_bytes: int | None = None) -> Iterator[None]:
+def storage_errors(folder: Path, needed_bytes: int | None = None) -> Generator[None]:
     """Turns a full disk or a missing permission inside the block into a StorageError.
 
     Libraries that write from native code report the errno inside their message only.

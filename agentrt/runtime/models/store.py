@@ -20,7 +20,7 @@ from agentrt.runtime.models.progress import announce
 from agentrt.runtime.models.storage import require_space, storage_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
 FORMAT = 1
@@ -173,7 +173,7 @@ def _remove(path: Path) -> None:
 
 
 @contextmanager
-def _locked(folder: Path, name: str) -> Iterator[None]:
+def _locked(folder: Path, name: str) -> Generator[None]:
     lock = FileLock(folder / f".{name}.lock")
     try:
         lock.acquire(blocking=False)

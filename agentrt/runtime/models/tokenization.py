@@ -1,40 +1,53 @@
-"""What a converted model keeps of its tokenizer: the fast tokenizer, its templates, its end tokens."""
+"""What a converted model keeps of its tokenizer: its fast form, its templates, its end tokens."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import gguf
 import transformers
 from tokenizers import pre_tokenizers
 
 from agentrt.errors import UnsupportedModel
+from agentrt.runtime.chat import ChatTemplate
+from agentrt.runtime.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
+    import gguf
+
+AUTO: Any = transformers.AutoTokenizer
 DIGIT_BY_DIGIT = {"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"}
-"""Values of GGUF's `tokenizer.ggml.pre` whose vocabularies were trained with every digit apart
-before GPT-2's split. transformers reads them as GPT-2's split alone, which tells "  2" from
-what the model saw."""
 
 
-def ready_tokenizer(folder: Path, gguf_file: str | None, arguments: dict[str, Any]) -> Any:
-    """transformers' fast tokenizer of the source. Raises UnsupportedModel if it has none."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **arguments)
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
+def fast_tokenizer(folder: Path, arguments: dict[str, Any]) -> Any:
+    """transformers' tokenizer of a source. Raises UnsupportedModel if it has no fast form."""
+    # A GGUF file is all there is to its tokenizer: choosing a class by the config, as AutoTokenizer
+    # does, would parse the file once more, for seconds.
+    loader = transformers.PreTrainedTokenizerFast if "gguf_file" in arguments else AUTO
+    tokenizer: Any = loader.from_pretrained(folder, **arguments)
+    if not hasattr(tokenizer, "backend_tokenizer"):
         raise UnsupportedModel(
             f"the tokenizer of {folder} ({type(tokenizer).__name__}) has no tokenizer.json form"
         )
-    if gguf_file and _pre_tokenizer(folder / gguf_file) in DIGIT_BY_DIGIT:
-        backend.pre_tokenizer = pre_tokenizers.Sequence(
+    return tokenizer
+
+
+def digit_by_digit(tokenizer: Any, reader: gguf.GGUFReader) -> None:
+    """Splits every digit off before GPT-2's pattern, where a GGUF file says that its model did.
+
+    transformers takes those files' `tokenizer.ggml.pre` for GPT-2's pattern alone, which cuts two
+    spaces before a digit into other tokens than the model was trained on.
+    """
+    field = reader.get_field("tokenizer.ggml.pre")
+    if field is not None and field.contents() in DIGIT_BY_DIGIT:
+        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
             [
                 pre_tokenizers.Digits(individual_digits=True),
                 pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
             ]
         )
-    return tokenizer
 
 
 def templates_of(tokenizer: Any) -> dict[str, str]:
@@ -49,13 +62,10 @@ def eos_token_ids(
     model: Any,
     tokenizer: Any,
     tokenizer_file: Path,
-    templates: dict[str, str],
-    special: dict[str, str],
+    templates: Mapping[str, str],
+    special_tokens: Mapping[str, str],
 ) -> list[int]:
     """Every id that ends a generation: as configured, and what the template ends a turn with."""
-    from agentrt.runtime.chat import ChatTemplate
-    from agentrt.runtime.tokenizer import Tokenizer
-
     ids: set[int] = set()
     for told in (
         model.generation_config.eos_token_id,
@@ -64,10 +74,5 @@ def eos_token_ids(
     ):
         ids.update(told if isinstance(told, list) else [] if told is None else [told])
     plain = Tokenizer.from_file(tokenizer_file)
-    end = ChatTemplate(plain, templates, special_tokens=special).end_of_turn()
+    end = ChatTemplate(plain, templates, special_tokens=special_tokens).end_of_turn()
     return sorted(ids if end is None else {*ids, end})
-
-
-def _pre_tokenizer(path: Path) -> str | None:
-    field = gguf.GGUFReader(path).get_field("tokenizer.ggml.pre")
-    return None if field is None else str(field.contents())
