@@ -95,6 +95,11 @@ class Request:
         return len(self.token_ids) - self.prompt_len
 
     @property
+    def output_left(self) -> int:
+        """The most output tokens that may still come."""
+        return max(0, self.max_tokens - self.output_len)
+
+    @property
     def target(self) -> int:
         """How many tokens have to be computed before a token can be sampled or scores read."""
         only_scores = self.score_from is not None and self.max_tokens == 0

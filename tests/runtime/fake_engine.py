@@ -141,7 +141,7 @@ class FakeEngine:
                 self.sample(request)
 
     def sample(self, request: Request) -> None:
-        if request.score_from is not None:
+        if not request.max_tokens:
             self._finish(request)
             return
         request.token_ids.append(next_token(self._hashes_of(request)[-1]))

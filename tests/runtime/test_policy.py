@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -50,7 +51,7 @@ class TestPrefixOrder:
             assert sorted(named) == sorted(order.ids.tolist())
             keys = [key_of(tokens, namespace) for namespace, tokens, _ in in_order]
             assert keys == sorted(keys)
-            for i, (a, b) in enumerate(zip(in_order, in_order[1:], strict=False), start=1):
+            for i, (a, b) in enumerate(pairwise(in_order), start=1):
                 assert order.shares[i] == (common(a[1], b[1]) if a[0] == b[0] else 0)
 
     @given(st.lists(short_tokens, max_size=20), short_tokens, st.data())

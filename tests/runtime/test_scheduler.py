@@ -143,6 +143,18 @@ class TestSharing:
         engine.run()
         assert second.cached_tokens == 50 + 19  # the last token was never computed
 
+    def test_cached_tokens_are_of_the_prompt(self):
+        engine = FakeEngine(1000)
+        first = engine.add(prompt(0, 50), max_tokens=20)
+        engine.run()
+        second = Request(id=1, token_ids=prompt(0, 50), params=PARAMS, max_tokens=20)
+        second.token_ids += first.token_ids[50:60]  # its output is forced to begin like this
+        engine.prompts[second] = prompt(0, 50)
+        engine.scheduler.add(second)
+        assert spans(engine.step()) == [(1, 59, 60)]
+        engine.run()
+        assert second.cached_tokens == 50
+
     def test_namespaces_share_nothing(self):
         engine = FakeEngine(1000)
         for namespace in ("", "a", "b"):
@@ -157,7 +169,7 @@ class TestScores:
         text = prompt(0, 60)
         engine.add(text)
         engine.run()
-        engine.add(text, score_from=50)
+        engine.add(text, 0, score_from=50)
         # Rows 49 to 58 give the distributions of tokens 50 to 59.
         assert spans(engine.step()) == [(1, 49, 59)]
         assert engine.cache.cached == 60
@@ -166,7 +178,7 @@ class TestScores:
         engine = FakeEngine(1000)
         stem = prompt(0, 40)
         for seed in range(1, 4):
-            engine.add(stem + prompt(seed, 6), score_from=40)
+            engine.add(stem + prompt(seed, 6), 0, score_from=40)
         # Each choice computes the row of the last shared token, and all but its own last one.
         assert sorted(spans(engine.step())) == [(0, 0, 45), (1, 39, 45), (2, 39, 45)]
 
@@ -175,11 +187,23 @@ class TestScores:
         text = prompt(0, 100)
         engine.add(text)
         engine.run()
-        engine.add(text, score_from=1)
+        engine.add(text, 0, score_from=1)
         computed = engine.computed
         engine.run()
         assert engine.computed - computed == 99
         assert engine.cache.cached == 100
+
+    def test_scores_and_samples(self):
+        engine = FakeEngine(1000)
+        text = prompt(0, 60)
+        engine.add(text)
+        engine.run()
+        engine.add(text, 3, score_from=50)
+        assert [spans(engine.step()) for _ in range(3)] == [
+            [(1, 49, 60)],
+            [(1, 60, 61)],
+            [(1, 61, 62)],
+        ]
 
     @pytest.mark.parametrize("score_from", [0, 10, -1])
     def test_what_has_no_distribution_cannot_be_scored(self, score_from):

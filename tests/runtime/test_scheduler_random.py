@@ -37,9 +37,11 @@ def requests(draw):
         "namespace": draw(st.sampled_from(["", "", "a"])),
         "deadline": draw(st.sampled_from([None, None, None, 5.0, 20.0])),
     }
+    max_tokens = draw(st.integers(1, 25))
     if len(prompt) > 1 and draw(st.integers(0, 3)) == 0:
         options["score_from"] = draw(st.integers(1, len(prompt) - 1))
-    return prompt, draw(st.integers(1, 25)), options
+        max_tokens *= draw(st.integers(0, 1))
+    return prompt, max_tokens, options
 
 
 # What happens between two steps; the numbers pick whom it happens to.
@@ -105,7 +107,7 @@ class Mix:
     def jump(self, pick: int) -> None:
         """Appends tokens without sampling them, one short of all there are."""
         request = self.pick(pick, RequestStatus.RUNNING)
-        if request is None or request.score_from is not None:
+        if request is None:
             return
         n = min(1 + pick % 7, request.max_tokens - request.output_len - 1)
         if n > 0 and request.output_len:

@@ -31,10 +31,10 @@ class GrowthEstimate:
 
     def expected(self, request: Request) -> float:
         """Output tokens still to be expected; 0 for a request that samples nothing."""
-        return self.share * at_most(request)
+        return self.share * request.output_left
 
     def finished(self, request: Request) -> None:
-        if request.max_tokens and request.score_from is None:
+        if request.max_tokens:
             used = min(1.0, request.output_len / request.max_tokens)
             self._seen = min(self.MEMORY, self._seen + 1)
             self.share += (used - self.share) / self._seen
@@ -82,10 +82,3 @@ class Demand:
         gone = held.sum() - np.cumsum(held[longest_first])
         grown = steps_left[longest_first] * np.arange(1, len(steps) + 1)
         return int(np.ceil((grown - gone).max(initial=0)))
-
-
-def at_most(request: Request) -> int:
-    """The most output tokens that may still come."""
-    if request.score_from is not None:
-        return 0
-    return max(0, request.max_tokens - request.output_len)

@@ -42,11 +42,10 @@ class SlotLedger:
         slots        tree, our lock      none yet
         """
         request.node = node
-        request.tree_len = request.computed = match.length
-        request.write_slots(0, match.slots)
+        self._take_over(request, 0, match)
 
-    def look_ahead(self, request: Request) -> int:
-        """Takes over what another request has put in the tree meanwhile; how many tokens.
+    def look_ahead(self, request: Request) -> None:
+        """Takes over what another request has put in the tree meanwhile.
 
         before   [0 ... tree_len = computed) [.... found ....) [......... len)
         slots     tree, our lock              tree              none yet
@@ -54,16 +53,12 @@ class SlotLedger:
         """
         start, stop = request.computed, request.match_limit
         if start >= stop or request.tree_len < start:
-            return 0
+            return
         node = _node_of(request)
         match = self._cache.match_from(node, request.tokens(start, stop))
         if match.length:
             request.node = self._cache.advance(node, match)
-            request.write_slots(start, match.slots)
-            request.tree_len = request.computed = start + match.length
-            if not request.retractions:
-                request.cached_tokens += match.length
-        return match.length
+            self._take_over(request, start, match)
 
     def take(self, wanted: Sequence[tuple[Request, int]]) -> list[Work]:
         """Gives each request slots for its next n tokens, evicting if need be.
@@ -120,6 +115,13 @@ class SlotLedger:
         self._cache.release(node)
         request.node = None
         request.tree_len = request.computed = 0
+
+    def _take_over(self, request: Request, start: int, match: Match) -> None:
+        stop = start + match.length
+        request.write_slots(start, match.slots)
+        request.tree_len = request.computed = stop
+        if not request.retractions:
+            request.cached_tokens += max(0, min(stop, request.prompt_len) - start)
 
     def _share(self, request: Request) -> None:
         """Hands the prompt tokens of the tail to the tree, unless the tree has them.

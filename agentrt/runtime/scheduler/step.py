@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agentrt.runtime.request import Request, RequestStatus
-from agentrt.runtime.scheduler.growth import Demand, at_most
+from agentrt.runtime.scheduler.growth import Demand
 from agentrt.runtime.scheduler.policy import CHOOSE
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class Step:
         if running:
             need = self._running_demand().peak_with(request, missing)
         else:
-            need = missing + max(0, at_most(request) - 1)  # with the pool to itself, all of it
+            need = missing + max(0, request.output_left - 1)  # with the pool to itself, all of it
         # Estimate, lock, check again: what is locked can no longer be evicted.
         if running and need > ledger.available:
             return False
@@ -165,8 +165,6 @@ class Step:
         self._running_demand().add(request, request.remaining)
         self.books.waiting.admit(request)
         request.status = RequestStatus.RUNNING
-        if not request.retractions:
-            request.cached_tokens = request.computed
         self.books.running.add(request)
         self._extend(request)
 
