@@ -1,7 +1,8 @@
 """Every exception agentrt raises.
 
 A :class:`UsageError` is a mistake in what was asked for: the same call fails the same way until it
-is changed. A :class:`RunError` is a run that failed: the call was well formed.
+is changed. A :class:`RunError` is a run that failed: the call was well formed. The other two are
+between agentrt's own parts: users meet them only in a bug.
 
     AgentrtError
     |- UsageError                the request cannot be served as written
@@ -13,15 +14,17 @@ is changed. A :class:`RunError` is a run that failed: the call was well formed.
     |  |  |- UnsatisfiableSchema no value matches it
     |  |  `- SchemaTooLarge      compiling passed its deadline or its size bound
     |  `- NoRuntime              a generation was asked for outside `async with Runtime()`
-    `- RunError                  the request was fine, the run was not
-       |- QueueFull              the bounded queue refused one more request
-       |- DeadlineExceeded       the request's deadline passed
-       |- GenerationFailed       this request failed alone (non-finite logits, an empty mask)
-       |- Aborted                the request was aborted by something other than its caller
-       |- EngineFailed           the engine stopped; `__cause__` is why
-       |- EngineClosed           the runtime is closed, or closed while this request ran
-       |- ModelCorrupt           a stored model failed its checksum after being fetched again
-       `- StorageError           the cache folder cannot be written (disk full, permissions)
+    |- RunError                  the request was fine, the run was not
+    |  |- QueueFull              the bounded queue refused one more request
+    |  |- DeadlineExceeded       the request's deadline passed
+    |  |- GenerationFailed       this request failed alone (non-finite logits, an empty mask)
+    |  |- EngineFailed           the engine stopped; `__cause__` is why
+    |  |- EngineClosed           the runtime is closed, or closed while this request ran
+    |  |- ModelCorrupt           a stored model failed its checksum after being fetched again
+    |  |- StorageError           the cache folder cannot be written (disk full, permissions)
+    |  `- NativeUnavailable      the CPU kernels cannot be built here; torch's own can serve instead
+    |- IntegrityError            agentrt's own books contradict each other: a bug, please report it
+    `- StaleMatch                a cache lookup outlived what it found: look up again
 """
 
 from __future__ import annotations
@@ -106,10 +109,6 @@ class GenerationFailed(RunError):
     """This request failed alone; the others in its batch went on."""
 
 
-class Aborted(RunError):
-    """The request was aborted by something other than its caller."""
-
-
 class EngineFailed(RunError):
     """The engine stopped while this request was in it; `__cause__` is what stopped it."""
 
@@ -124,3 +123,26 @@ class ModelCorrupt(RunError):
 
 class StorageError(RunError, OSError):
     """The cache folder cannot be written: the message names the folder and the cause."""
+
+
+class IntegrityError(AgentrtError, AssertionError):
+    """agentrt's own books contradict each other (a slot with two owners, a lock nobody holds).
+
+    Always a bug in agentrt; the message carries the facts to report.
+    """
+
+
+class StaleMatch(AgentrtError):
+    """A cache lookup was used after some of what it found had left the cache; look up again."""
+
+
+class NativeUnavailable(RunError):
+    """The CPU kernels cannot be built here: `reason` says why, `advice` what to do.
+
+    Who can compute with torch alone catches this and does.
+    """
+
+    def __init__(self, reason: str, advice: str) -> None:
+        super().__init__(f"{reason}; {advice}")
+        self.reason = reason
+        self.advice = advice

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -41,6 +41,27 @@ class SamplingParams(BaseModel):
     distribution: before temperature, masks and penalties)."""
     top_logprobs: int = Field(default=0, ge=0, le=64)
     """And of this many most likely alternatives at each position; implies `logprobs`."""
+
+
+class SamplingOptions(TypedDict, total=False):
+    """The fields of :class:`SamplingParams` as keywords of a call."""
+
+    max_tokens: int | None
+    min_tokens: int
+    temperature: float
+    top_p: float
+    top_k: int | None
+    min_p: float
+    frequency_penalty: float
+    presence_penalty: float
+    repetition_penalty: float
+    logit_bias: dict[int, float]
+    stop: tuple[str, ...] | list[str]
+    stop_token_ids: tuple[int, ...] | list[int]
+    ignore_eos: bool
+    seed: int | None
+    logprobs: bool
+    top_logprobs: int
 
 
 class FinishReason(StrEnum):
@@ -121,6 +142,7 @@ class Completion:
 
     `text` excludes the stop string that ended it; `token_ids` are every token produced. `seed` is
     the seed that reproduces it (None when greedy), `stopped_by` the stop string or stop token id.
+    `prompt_logprobs`, where asked for, are of the last len(prompt_logprobs) tokens of the prompt.
     """
 
     text: str
@@ -160,3 +182,18 @@ class Choice:
     text: str
     score: float
     logprobs: tuple[TokenLogprob, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What `select` found: the best choice (the first of equals) and every choice, as given."""
+
+    choices: tuple[Choice, ...]
+
+    @property
+    def index(self) -> int:
+        return max(range(len(self.choices)), key=lambda i: self.choices[i].score)
+
+    @property
+    def text(self) -> str:
+        return self.choices[self.index].text

@@ -84,21 +84,21 @@ class SampleRow:
     banned: Sequence[int] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreRow:
-    """Report the log-probability that row `row` gives to `target`."""
-
-    row: int
-    target: int
+def _no_rows() -> Int64Array:
+    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Everything one step needs."""
+    """Everything one step needs.
+
+    Beside the samples, row score_rows[i] is asked for the log-probability of score_targets[i].
+    """
 
     layout: Layout
     samples: tuple[SampleRow, ...] = ()
-    scores: tuple[ScoreRow, ...] = ()
+    score_rows: Int64Array = field(default_factory=_no_rows)  # [S]
+    score_targets: Int64Array = field(default_factory=_no_rows)  # [S]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """`sampled[i]` answers `batch.samples[i]`; `scores[i]` answers `batch.scores[i]`."""
+    """`sampled[i]` answers `batch.samples[i]`; `scores[i]` answers `batch.score_rows[i]`."""
 
     sampled: tuple[Sampled, ...]
     scores: Float32Array = field(default_factory=lambda: np.zeros(0, np.float32))

@@ -31,7 +31,7 @@ class LayerAttention:
 
 
 class KVCache:
-    """The pool's storage: per layer, K [slots, kv_heads, head_dim] and V [slots, kv_heads, v_dim]."""
+    """The pool's storage: a K and a V tensor per layer, [slots, kv_heads, (v_)head_dim]."""
 
     def __init__(
         self,
@@ -80,8 +80,8 @@ class AttentionBackend(Protocol):
     ) -> torch.Tensor:
         """Writes k and v to the batch's slots, then attends.
 
-        q [T, heads, head_dim], k [T, kv_heads, head_dim], v [T, kv_heads, v_head_dim], in the model's
-        dtype, rotary embedding already applied; may be strided views. sinks [heads] float.
+        q [T, heads, head_dim], k [T, kv_heads, head_dim], v [T, kv_heads, v_head_dim], in the
+        model's dtype, rotary embedding already applied; may be strided views. sinks [heads] float.
         Returns [T, heads, v_head_dim], contiguous, in q's dtype.
         """
         ...

@@ -5,4 +5,13 @@ from agentrt.runtime.models.sources import is_stored, models_dir, pull, resolve
 from agentrt.runtime.models.storage import cache_dir
 from agentrt.runtime.models.store import derived
 
-__all__ = ["ModelFiles", "cache_dir", "derived", "is_stored", "models_dir", "pull", "resolve"]
+__all__ = [
+    "ModelFiles",
+    "cache_dir",
+    "derived",
+    "is_stored",
+    "is_whole",
+    "models_dir",
+    "pull",
+    "resolve",
+]

@@ -1,0 +1,128 @@
+"""The way from the engine's thread back to the callers' event loops, crossed once a step."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, cast
+
+import anyio
+import anyio.lowlevel
+
+from agentrt.errors import AgentrtError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from agentrt.generation import Chunk, Completion
+
+
+class _AsyncioLoop(Protocol):
+    def is_closed(self) -> bool: ...
+
+    def call_soon_threadsafe(self, callback: Callable[[], None], /) -> object: ...
+
+
+class _TrioToken(Protocol):
+    def run_sync_soon(self, callback: Callable[[], None], /) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One event loop, asyncio's or trio's, as other threads see it."""
+
+    token: object
+
+    @classmethod
+    def current(cls) -> Loop:
+        """The loop this coroutine runs on."""
+        return cls(anyio.lowlevel.current_token().native_token)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed over its tasks, as asyncio allows; trio ends them all first."""
+        closable = hasattr(self.token, "is_closed")
+        return closable and cast("_AsyncioLoop", self.token).is_closed()
+
+    def post(self, callback: Callable[[], object]) -> bool:
+        """Runs `callback` on the loop, soon. False if the loop is closed and it never will."""
+        try:
+            if hasattr(self.token, "call_soon_threadsafe"):
+                cast("_AsyncioLoop", self.token).call_soon_threadsafe(callback)
+            else:
+                cast("_TrioToken", self.token).run_sync_soon(callback)
+        except RuntimeError:  # asyncio's closed loop; trio.RunFinishedError is one as well
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The last thing said of a request: what came of it, or what stopped it."""
+
+    outcome: Completion | AgentrtError
+
+
+class Reply:
+    """Where the answers to one request arrive. Filled on its caller's loop, read by its caller."""
+
+    def __init__(self) -> None:
+        self.loop = Loop.current()
+        self._chunks: deque[Chunk] = deque()
+        self._finished: Finished | None = None
+        self._news = anyio.Event()
+
+    @property
+    def is_finished(self) -> bool:
+        return self._finished is not None
+
+    def deliver_nowait(self, event: Chunk | Finished) -> None:
+        """Takes one event in; only ever called on the reply's own loop."""
+        if isinstance(event, Finished):
+            self._finished = event
+        else:
+            self._chunks.append(event)
+        self._news.set()
+
+    async def outcome(self) -> Completion:
+        """Waits for the end of the request. Raises what stopped it."""
+        while self._finished is None:
+            await self._wait()
+        await anyio.lowlevel.checkpoint()
+        return self._take_outcome()
+
+    async def next_chunk(self) -> Chunk | None:
+        """The next piece of a stream, or None when it has ended well. Raises what stopped it."""
+        while not self._chunks and self._finished is None:
+            await self._wait()
+        await anyio.lowlevel.checkpoint()
+        if self._chunks:
+            return self._chunks.popleft()
+        self._take_outcome()
+        return None
+
+    async def _wait(self) -> None:
+        self._news = anyio.Event()
+        await self._news.wait()
+
+    def _take_outcome(self) -> Completion:
+        assert self._finished is not None
+        outcome = self._finished.outcome
+        if isinstance(outcome, AgentrtError):
+            raise outcome
+        return outcome
+
+
+def deliver(events: Iterable[tuple[Reply, Chunk | Finished]]) -> None:
+    """Sends every event to its caller, one crossing per loop; a closed loop gets none."""
+    by_loop: dict[Loop, list[tuple[Reply, Chunk | Finished]]] = {}
+    for reply, event in events:
+        by_loop.setdefault(reply.loop, []).append((reply, event))
+    for loop, batch in by_loop.items():
+        loop.post(partial(_deliver_nowait, batch))
+
+
+def _deliver_nowait(batch: list[tuple[Reply, Chunk | Finished]]) -> None:
+    for reply, event in batch:
+        reply.deliver_nowait(event)

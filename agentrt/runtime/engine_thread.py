@@ -1,0 +1,156 @@
+"""The background thread that steps the engine while callers await."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import anyio
+
+from agentrt.errors import EngineClosed, EngineFailed
+from agentrt.runtime.crossing import Loop, deliver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from agentrt.runtime.crossing import Reply
+    from agentrt.runtime.engine import Engine
+    from agentrt.runtime.job import Job
+
+T = TypeVar("T")
+
+
+class EngineThread:
+    """Owns the only thread that touches the engine; everything reaches it through one inbox.
+
+    Between two steps the inbox is emptied, so an abort is in force before the next step; after a
+    step all its news is delivered with one crossing per event loop.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._closing = False
+        self._failure: BaseException | None = None
+        self._guard = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="agentrt-engine", daemon=True)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What stopped the engine, if something did."""
+        return self._failure
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def engine(self) -> Engine:
+        return self._engine
+
+    def submit(self, jobs: Sequence[Job]) -> None:
+        """Hands jobs to the engine. Raises EngineClosed or EngineFailed at once if it is gone."""
+        self.call(lambda: self._engine.add(jobs))
+
+    def abort(self, jobs: Sequence[Job]) -> None:
+        """Takes jobs back: their slots are free before the next step. Harmless when all is over."""
+        self._tell(lambda: self._engine.abort(jobs))
+
+    def unpin(self, reply: Reply) -> None:
+        """Lets go of what the job answering `reply` pinned."""
+        self._tell(lambda: self._engine.unpin(reply))
+
+    def _tell(self, command: Callable[[], None]) -> None:
+        with self._guard:
+            if not self._closing:
+                self._inbox.put(command)
+
+    def call(self, command: Callable[[], None]) -> None:
+        """Runs `command` on the engine's thread between two steps."""
+        with self._guard:
+            self._check_open()
+            self._inbox.put(command)
+
+    def _check_open(self) -> None:
+        if self._failure is not None:
+            raise EngineFailed(
+                f"the engine has stopped ({self._failure!r}); `await runtime.restart()` or open a "
+                "new Runtime"
+            ) from self._failure
+        if self._closing:
+            raise EngineClosed("the runtime is closed; open a new one with `async with Runtime()`")
+
+    def close(self) -> None:
+        """Stops after the step in progress; every job still there gets EngineClosed. Blocking."""
+        with self._guard:
+            already = self._closing
+            self._closing = True
+        if not already:
+            self._inbox.put(lambda: None)
+        self._thread.join()
+
+    async def ask(self, question: Callable[[], T]) -> T:
+        """Runs `question` between two steps and brings its answer, or what it raised, back."""
+        loop, done = Loop.current(), anyio.Event()
+        answers: list[tuple[T, None] | tuple[None, Exception]] = []
+
+        def run() -> None:
+            try:
+                answers.append((question(), None))
+            except Exception as error:
+                answers.append((None, error))
+            loop.post(done.set)
+
+        self.call(run)
+        await done.wait()
+        answer, error = answers[0]
+        if error is not None:
+            raise error
+        return cast("T", answer)
+
+    def _run(self) -> None:
+        cause: BaseException | None = None
+        try:
+            while self._serve_inbox():
+                self._engine.step()
+                self._publish()
+        except BaseException as error:  # whatever it is, nobody may be left waiting
+            cause = error
+        self._wind_up(cause)
+
+    def _wind_up(self, cause: BaseException | None) -> None:
+        """The last act of the thread: whoever still waits, or just came in, is told why."""
+        with self._guard:
+            self._failure = cause
+            self._closing = True
+        while not self._inbox.empty():
+            with suppress(Exception):  # a broken engine may not even take a job in to refuse it
+                self._inbox.get()()
+        self._engine.fail_all(lambda: _gone(cause))
+        self._publish()
+
+    def _serve_inbox(self) -> bool:
+        """Runs the commands that have come in, waiting for one when there is nothing to step."""
+        while not self._closing:
+            idle = not self._engine.has_work
+            if idle:
+                self._publish()  # what the last commands had to say: a refusal, an abort
+            try:
+                command = self._inbox.get(block=idle)
+            except queue.Empty:
+                return True
+            command()
+        return False
+
+    def _publish(self) -> None:
+        deliver(self._engine.take_news())
+        self._engine.abort_abandoned()
+
+
+def _gone(cause: BaseException | None) -> EngineClosed | EngineFailed:
+    if cause is None:
+        return EngineClosed("the runtime was closed while this request was in it")
+    failure = EngineFailed(f"the engine stopped while this request was in it: {cause!r}")
+    failure.__cause__ = cause
+    return failure

@@ -1,0 +1,36 @@
+"""The real executor: a model, its KV pool, and the choice of the next tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from agentrt.runtime.batch import StepResult
+from agentrt.runtime.sampler import sample, score
+
+if TYPE_CHECKING:
+    from agentrt.runtime.batch import Batch, ModelSpec
+    from agentrt.runtime.model import Model
+
+
+class TorchExecutor:
+    """Runs batches of a model whose attention backend is attached to a pool of `num_slots`."""
+
+    def __init__(self, model: Model, *, spec: ModelSpec, num_slots: int) -> None:
+        self.spec = spec
+        self.num_slots = num_slots
+        self._model = model
+
+    def execute(self, batch: Batch) -> StepResult:
+        """One forward pass, then one choice for each sample row and one score for each score row."""
+        sampled_rows = np.asarray([row.row for row in batch.samples], np.int64)
+        rows = np.concatenate([sampled_rows, batch.score_rows])
+        with torch.inference_mode():
+            logits = self._model.forward(batch.layout, rows)
+            chosen, scored = logits[: len(sampled_rows)], logits[len(sampled_rows) :]
+            return StepResult(sample(chosen, batch.samples), score(scored, batch.score_targets))
+
+    def close(self) -> None:
+        self._model.detach()

@@ -1,0 +1,92 @@
+"""From a caller's coroutine to the engine and back; whatever happens, nothing stays behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from contextlib import contextmanager
+from operator import index
+from typing import TYPE_CHECKING, SupportsIndex
+
+from agentrt.errors import InvalidRequest
+from agentrt.messages import Message
+from agentrt.runtime.crossing import Reply
+from agentrt.runtime.job import Job
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from agentrt.generation import Completion
+    from agentrt.runtime.engine_thread import EngineThread
+    from agentrt.runtime.source import LoadedModel
+    from agentrt.runtime.submission import Submission
+
+    Prompt = str | Sequence[int] | Sequence[Message]
+    Asked = tuple[Sequence[int], Submission]
+
+
+class Front:
+    """Turns what callers ask into jobs of one engine thread."""
+
+    def __init__(self, loaded: LoadedModel, thread: EngineThread) -> None:
+        self.loaded = loaded
+        self.thread = thread
+
+    def tokens(self, prompt: Prompt) -> list[int]:
+        """A prompt as token ids. Raises InvalidRequest for what is none of the three forms."""
+        if isinstance(prompt, str):
+            return self.loaded.codec.encode(prompt)
+        if not isinstance(prompt, Iterable) or isinstance(prompt, bytes | bytearray):
+            raise _no_prompt(type(prompt).__name__)
+        parts = list(prompt)
+        messages = [part for part in parts if isinstance(part, Message)]
+        if messages and len(messages) == len(parts):
+            return self.loaded.codec.encode_chat(messages)
+        return [_token_id(part) for part in parts]
+
+    @contextmanager
+    def serving(self, asked: Sequence[Asked]) -> Generator[list[Reply]]:
+        """Submits requests together; those not finished when the block is left are aborted."""
+        now = time.monotonic()
+        jobs = [self._job(tokens, submission, now) for tokens, submission in asked]
+        self.thread.submit(jobs)
+        try:
+            yield [job.reply for job in jobs]
+        finally:
+            unfinished = [job for job in jobs if not job.reply.is_finished]
+            if unfinished:
+                self.thread.abort(unfinished)
+
+    def unpin(self, reply: Reply) -> None:
+        """Lets go of the prompt that a request pinned."""
+        self.thread.unpin(reply)
+
+    async def complete(self, tokens: Sequence[int], submission: Submission) -> Completion:
+        """One request, awaited to its end."""
+        return (await self.complete_all([(tokens, submission)]))[0]
+
+    async def complete_all(self, asked: Sequence[Asked]) -> list[Completion]:
+        """Requests submitted together, in order; the first failure among them is raised."""
+        with self.serving(asked) as replies:
+            return [await reply.outcome() for reply in replies]
+
+    def _job(self, tokens: Sequence[int], submission: Submission, now: float) -> Job:
+        return Job(
+            tokens,
+            submission,
+            loaded=self.loaded,
+            reply=Reply(),
+            now=now,
+        )
+
+
+def _token_id(part: object) -> int:
+    if isinstance(part, bool) or not isinstance(part, SupportsIndex):
+        raise _no_prompt(f"sequence with a {type(part).__name__}")
+    return index(part)
+
+
+def _no_prompt(given: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"a prompt is a str, a sequence of token ids or a sequence of Message; a {given} was given"
+    )

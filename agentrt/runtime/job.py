@@ -1,0 +1,331 @@
+"""One request being served: what the scheduler plans with, and what tokens become for its caller."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from agentrt.errors import AgentrtError, DeadlineExceeded, GenerationFailed, InvalidRequest
+from agentrt.generation import (
+    Completion,
+    FinishReason,
+    Timings,
+    TokenKind,
+    TokenLogprob,
+    Usage,
+)
+from agentrt.matching import Forced
+from agentrt.runtime.batch import SampleRow
+from agentrt.runtime.checks import check_params, check_prompt
+from agentrt.runtime.output import Output
+from agentrt.runtime.request import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from agentrt.generation import Chunk
+    from agentrt.matching import Bitmask, Matcher
+    from agentrt.runtime.batch import Float32Array, Int32Array, Int64Array, Sampled
+    from agentrt.runtime.crossing import Reply
+    from agentrt.runtime.radix import Pin, RadixCache
+    from agentrt.runtime.source import LoadedModel
+    from agentrt.runtime.submission import Submission
+
+    Truncate = Callable[[Request, int], None]
+
+_ids = itertools.count()
+
+
+@dataclass(slots=True)
+class _Phases:
+    """When each phase of a request began, in seconds of the engine's clock."""
+
+    submitted: float
+    scheduled: float | None = None
+    first_token: float | None = None
+
+    def timings(self, now: float) -> Timings:
+        scheduled = self.scheduled if self.scheduled is not None else now
+        first = self.first_token if self.first_token is not None else now
+        return Timings(scheduled - self.submitted, first - scheduled, now - first)
+
+
+class Job:
+    """A request from its submission to its completion.
+
+    Made on the caller's loop, where every mistake in it is raised; from then on it belongs to the
+    engine's thread. A failure here, of the constraint say, ends this job alone.
+    """
+
+    def __init__(
+        self,
+        tokens: Sequence[int],
+        submission: Submission,
+        *,
+        loaded: LoadedModel,
+        reply: Reply,
+        now: float,
+    ) -> None:
+        spec = loaded.executor.spec
+        check_params(submission.params, spec)
+        max_tokens = check_prompt(
+            tokens, submission.params.max_tokens, spec, loaded.executor.num_slots
+        )
+        self.reply = reply
+        self.submission = submission
+        self._spec = spec
+        self._phases = _Phases(now)
+        self._output = Output(
+            submission.params,
+            max_tokens=max_tokens,
+            eos_token_ids=spec.eos_token_ids,
+            codec=loaded.codec,
+        )
+        self._matcher = _matcher(submission, max_tokens)
+        self._mask: Bitmask | None = None
+        self._error: AgentrtError | None = None
+        self._scores: dict[int, float] = {}
+        self.request = Request(
+            id=next(_ids),
+            token_ids=list(tokens),
+            params=submission.params,
+            max_tokens=max_tokens,
+            priority=submission.priority,
+            deadline=None if submission.timeout is None else now + submission.timeout,
+            namespace=submission.namespace,
+            score_from=_scorable(submission.score_from, len(tokens)),
+        )
+        self._advance(_refuse_truncation)
+
+    def __repr__(self) -> str:
+        return f"<Job {self.request!r} output {len(self._output)}/{self._output.max_tokens}>"
+
+    @property
+    def pins(self) -> bool:
+        """Whether its prompt is to stay in the cache when it has ended."""
+        return self.submission.pin
+
+    def pin(self, cache: RadixCache) -> Pin:
+        """Pins the prompt, all of it computed, in the cache."""
+        request = self.request
+        return cache.pin(request.tokens(0, request.prompt_len), namespace=request.namespace)
+
+    @property
+    def scores_prompt(self) -> bool:
+        return self.submission.score_from is not None
+
+    @property
+    def first_to_score(self) -> int:
+        """The first prompt token whose score was asked for and is not known."""
+        return (self.submission.score_from or 0) + len(self._scores)
+
+    def on_recalled(self, scores: Sequence[float]) -> None:
+        """Takes the scores of the first tokens asked for; only the others need their rows."""
+        first, request = self.first_to_score, self.request
+        self._scores.update(zip(range(first, first + len(scores)), scores, strict=True))
+        request.score_from = None if self._scores_are_in else self.first_to_score
+        if self._scores_are_in and not request.max_tokens:
+            request.cached_tokens = request.prompt_len
+
+    @property
+    def _scores_are_in(self) -> bool:
+        return self.scores_prompt and self.first_to_score == self.request.prompt_len
+
+    # What a step asks for
+
+    def on_scheduled(self, now: float) -> None:
+        if self._phases.scheduled is None:
+            self._phases.scheduled = now
+
+    def samples_at(self, end: int) -> bool:
+        """Whether computing the tokens up to `end` leaves one to be chosen."""
+        return end == len(self.request.token_ids) and self._output.max_tokens > 0
+
+    def sample_row(self, row: int) -> SampleRow:
+        """What to choose from flat row `row`, the request's last."""
+        request, params = self.request, self.submission.params
+        wants_prompt = params.repetition_penalty != 1.0
+        return SampleRow(
+            row,
+            params,
+            self.submission.seed,
+            position=len(request.token_ids),
+            mask=self._mask,
+            history=request.token_ids[request.prompt_len :],
+            prompt=request.token_ids[: request.prompt_len] if wants_prompt else (),
+            banned=self._banned(),
+        )
+
+    def _banned(self) -> Sequence[int]:
+        if len(self._output) >= self.submission.params.min_tokens:
+            return ()
+        return (*self._spec.eos_token_ids, *self.submission.params.stop_token_ids)
+
+    def positions_to_score(self, start: int, end: int) -> Int64Array:
+        """Prompt positions p in [start, end) whose row says how likely prompt token p + 1 is."""
+        first, last = self.request.score_from, min(end, self.request.prompt_len - 1)
+        if first is None:
+            return np.zeros(0, np.int64)
+        return np.arange(max(start, first - 1), last, dtype=np.int64)
+
+    def targets_of(self, positions: Int64Array) -> Int64Array:
+        tokens = self.request.token_ids
+        return np.asarray([tokens[p + 1] for p in positions.tolist()], np.int64)
+
+    # What a step found out
+
+    def on_scored(self, positions: Int64Array, scores: Iterator[float]) -> None:
+        """Takes one score for each position, from those of the whole step."""
+        for position in positions.tolist():
+            self._scores[position + 1] = next(scores)
+
+    def scores_by_slot(self, start: int, end: int) -> tuple[Int32Array, Float32Array]:
+        """The slots of the prompt tokens in [start, end) whose score is known, and the scores."""
+        known = [i for i in range(start, min(end, self.request.prompt_len)) if i in self._scores]
+        return self.request.slots[known], np.asarray([self._scores[i] for i in known], np.float32)
+
+    def on_sampled(self, sampled: Sampled, truncate: Truncate, now: float) -> int:
+        """Takes the chosen token in, and every token that is certain after it; how many."""
+        if self._phases.first_token is None:
+            self._phases.first_token = now
+        if sampled.error is not None:
+            self._error = GenerationFailed(
+                f"no token could be chosen at output position {len(self._output)}: {sampled.error}"
+            )
+            return 0
+        before = len(self._output)
+        try:
+            if self._matcher is not None:
+                self._matcher.accept(sampled.token_id)
+            self._push(sampled.token_id, TokenKind.SAMPLED, sampled)
+            self._advance(truncate)
+        except Exception as error:
+            self._error = _constraint_failed(error)
+        return len(self._output) - before
+
+    def _push(self, token_id: int, kind: TokenKind, sampled: Sampled | None = None) -> None:
+        self.request.token_ids.append(token_id)
+        if sampled is None:
+            self._output.push(token_id, kind)
+        else:
+            self._output.push(token_id, kind, sampled.logprob, sampled.top)
+
+    def _advance(self, truncate: Truncate) -> None:
+        """Writes what can only be one thing, up to where the model has a choice again."""
+        while self._matcher is not None and self._output.finish_reason is None:
+            if self._matcher.is_finished:
+                self._output.end(FinishReason.STOP)
+                return
+            step = self._matcher.next(self._output.tokens_left)
+            if not isinstance(step, Forced):
+                self._mask = step.mask
+                return
+            self._force(step, truncate)
+
+    def _force(self, step: Forced, truncate: Truncate) -> None:
+        assert self._matcher is not None
+        if step.rollback:
+            self._matcher.rollback(step.rollback)
+            self._output.drop(step.rollback)
+            truncate(self.request, len(self.request.token_ids) - step.rollback)
+        for token_id in step.token_ids:
+            self._matcher.accept(token_id)
+            self._push(token_id, TokenKind.FORCED)
+            if self._output.finish_reason is not None:
+                return
+
+    # What its caller is told
+
+    def take_chunk(self) -> Chunk | None:
+        return self._output.take_chunk() if self.submission.streaming else None
+
+    def ended(self, computed: int, now: float) -> Completion | AgentrtError | None:
+        """What came of the request, once something did; `computed` of its tokens are."""
+        if self._error is not None:
+            return self._error
+        if self._output.max_tokens == 0 and (
+            computed == self.request.target or self._scores_are_in
+        ):
+            self._output.end(FinishReason.LENGTH)
+        return self._completion(now) if self._output.finish_reason is not None else None
+
+    def crowded_out(self) -> GenerationFailed:
+        """The error of a request that had the pool to itself and did not fit."""
+        return GenerationFailed(
+            f"{self.request!r} had the KV pool to itself and it was too small: prompts were pinned "
+            "since it was submitted; unpin some or give the runtime more kv_tokens"
+        )
+
+    def expired(self, now: float) -> DeadlineExceeded:
+        """The error of a request whose deadline has passed."""
+        return DeadlineExceeded(
+            f"the deadline of {self.submission.timeout} s passed after "
+            f"{now - self._phases.submitted:.3f} s, with {len(self._output)} output tokens; give "
+            "it more time, or ask for fewer tokens"
+        )
+
+    def _completion(self, now: float) -> Completion:
+        output, params = self._output, self.submission.params
+        reason = output.finish_reason
+        assert reason is not None
+        return Completion(
+            text=output.text,
+            token_ids=output.token_ids,
+            finish_reason=reason,
+            usage=self._usage(),
+            timings=self._phases.timings(now),
+            token_kinds=output.kinds,
+            logprobs=output.logprobs,
+            prompt_logprobs=self._prompt_logprobs(),
+            seed=self.submission.seed if params.temperature > 0 else None,
+            stopped_by=output.stopped_by,
+        )
+
+    def _usage(self) -> Usage:
+        kinds = self._output.kinds
+        forced = kinds.count(TokenKind.FORCED)
+        return Usage(
+            prompt_tokens=self.request.prompt_len,
+            cached_tokens=self.request.cached_tokens,
+            sampled_tokens=len(kinds) - forced,
+            forced_tokens=forced,
+        )
+
+    def _prompt_logprobs(self) -> tuple[TokenLogprob, ...] | None:
+        first = self.submission.score_from
+        if first is None:
+            return None
+        prompt = self.request.token_ids[: self.request.prompt_len]
+        return tuple(TokenLogprob(prompt[i], self._scores[i]) for i in range(first, len(prompt)))
+
+
+def _matcher(submission: Submission, max_tokens: int) -> Matcher | None:
+    constraint = submission.constraint
+    if constraint is None:
+        return None
+    if constraint.min_tokens > max_tokens:
+        raise InvalidRequest(
+            f"max_tokens={max_tokens} cannot hold any value of the type asked for; the shortest "
+            f"takes {constraint.min_tokens} tokens: raise max_tokens to at least that"
+        )
+    return constraint.matcher()
+
+
+def _scorable(first: int | None, prompt_len: int) -> int | None:
+    """A first prompt token to score, if the prompt has it."""
+    return first if first is not None and first < prompt_len else None
+
+
+def _constraint_failed(error: Exception) -> AgentrtError:
+    if isinstance(error, AgentrtError):
+        return error
+    failure = GenerationFailed(f"the constraint failed: {error!r}")
+    failure.__cause__ = error
+    return failure
+
+
+def _refuse_truncation(request: Request, new_len: int) -> None:
+    raise GenerationFailed(f"{request!r} cannot drop tokens before it has produced any ({new_len})")

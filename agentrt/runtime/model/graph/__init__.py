@@ -1,0 +1,1 @@
+"""A model's forward as a flat list of operations: recorded once, replayed without transformers."""

@@ -1,0 +1,310 @@
+/* Causal attention in float32 over K and V read in place, a slot per token.
+ *
+ * A query row (one head of one token) meets its keys in blocks of 32 positions counted from position
+ * 0, and keeps the running maximum m, denominator l and output of an online softmax (Milakov and
+ * Gimelshein, arXiv:1805.02867). Within a block:
+ *     score[j] = a chain of fma over the head's dimensions;   m' = max(m, scores in sight)
+ *     w[j] = exp(score[j] - m'), exactly 0 out of sight;      l = fma(l, exp(m - m'), sum of w)
+ *     out = out * exp(m - m'), then a chain of fma(w[j], v[j], out) over the keys in sight
+ * Nothing there depends on which rows are computed together, on where the slots are, on how a prompt
+ * was cut into chunks or on the thread: so neither do the bits of the result.
+ *
+ * The unit of work is a tile of tokens times one KV head. The tile's tokens are neighbours in the
+ * batch that share their first `shared` slots: blocks wholly inside are read once for all the
+ * tile's rows, and then each sequence's rows go on alone. */
+#include "parallel.h"
+#include "simd.h"
+
+enum { KEYS = 32, LANES = 4, ROWS = 48, GROUP = 3 };
+
+typedef struct {
+    const float *q, *k, *v; /* k, v: the pool's [slots][kv heads][dim] and [..][v_dim] */
+    float *out;             /* [tokens][heads][v_dim] */
+    const float *sinks;     /* [heads] or null */
+    const int32_t *slots;
+    const int32_t *tiles;     /* [tiles][3]: first token, last token + 1, shared length */
+    const int32_t *sequence;  /* [tokens]: which sequence a token belongs to */
+    const int32_t *visible;   /* [tokens]: how many of its sequence's slots it sees */
+    const int32_t *kv_start;  /* [sequences]: where in `slots` a sequence begins */
+    int64_t q_token, q_head;     /* strides of q, in floats */
+    int64_t num_tiles, heads, kv_heads, dim, v_dim, window; /* window 0: none */
+    float scale, softcap;                                /* softcap 0: none */
+} agentrt_attention_task;
+
+typedef struct {
+    agentrt_attention_task task;
+    float *scratch;
+    int64_t scratch_floats, heads_at_once, head_parts;
+} job;
+
+/* The rows in flight: row r is head first_head + r % heads of token first_token + r / heads. */
+typedef struct {
+    const agentrt_attention_task *task;
+    int64_t first_token, first_head, kv_head, heads, rows, out_stride;
+    float *q;       /* [rows][dim], scaled */
+    float *out;     /* [rows][out_stride], a multiple of 8 */
+    float *weights; /* [rows][KEYS] */
+    float *m, *l;   /* [rows] */
+    float *keys;    /* [dim][KEYS], one block transposed */
+    int32_t first[ROWS], end[ROWS]; /* the positions that a row sees */
+} tile;
+
+typedef struct {
+    int from, to; /* the keys of the block that a row sees: [from, to), none if from >= to */
+} sight;
+
+static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+static sight sight_of(const tile *t, int64_t row, int64_t base) {
+    int64_t from = t->first[row] - base, to = t->end[row] - base;
+    sight s = {from < 0 ? 0 : from > KEYS ? KEYS : (int)from, to > KEYS ? KEYS : (int)to};
+    return s;
+}
+
+static int sees(const tile *t, int64_t row, int64_t base) {
+    return t->first[row] < base + KEYS && t->end[row] > base;
+}
+
+static int see_the_same(const tile *t, int64_t row, int64_t other, int64_t base) {
+    sight a = sight_of(t, row, base), b = sight_of(t, other, base);
+    return a.from == b.from && a.to == b.to;
+}
+
+/* ---- one block ---- */
+
+static void transpose_keys(const tile *t, const float *const rows[KEYS]) {
+    int64_t dim = t->task->dim;
+    for (int group = 0; group < KEYS; group += 8)
+        for (int64_t d = 0; d < dim; d += 8) {
+            int lanes = dim - d < 8 ? (int)(dim - d) : 8;
+            vf r[8];
+            for (int i = 0; i < 8; i++)
+                r[i] = lanes == 8 ? vf_load(rows[group + i] + d) : vf_load_n(rows[group + i] + d, lanes);
+            vf_transpose(r);
+            for (int i = 0; i < lanes; i++) vf_store(t->keys + (d + i) * KEYS + group, r[i]);
+        }
+}
+
+ALWAYS_INLINE void score_rows(const tile *t, int64_t row, int rows) {
+    int64_t dim = t->task->dim;
+    const float *q = t->q + row * dim, *k = t->keys;
+    vf s[GROUP][LANES];
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        UNROLL
+        for (int i = 0; i < LANES; i++) s[r][i] = vf_set(0.0f);
+    for (int64_t d = 0; d < dim; d++, k += KEYS) {
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            vf x = vf_set(q[r * dim + d]);
+            UNROLL
+            for (int i = 0; i < LANES; i++) {
+                s[r][i] = vf_fma(vf_load(k + 8 * i), x, s[r][i]);
+                KEEP(s[r][i]);
+            }
+        }
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        UNROLL
+        for (int i = 0; i < LANES; i++) vf_store(t->weights + (row + r) * KEYS + 8 * i, s[r][i]);
+}
+
+/* Scores to weights for one row; scales its output so far. */
+static void soften_row(const tile *t, int64_t row, sight in) {
+    float *w = t->weights + row * KEYS, softcap = t->task->softcap;
+    vf s[LANES];
+    for (int i = 0; i < LANES; i++) {
+        s[i] = vf_load(w + 8 * i);
+        if (softcap > 0.0f)
+            s[i] = vf_mul(vf_tanh(vf_div(s[i], vf_set(softcap))), vf_set(softcap));
+        s[i] = vf_range(s[i], in.from - 8 * i, in.to - 8 * i, -INFINITY);
+    }
+    vf top = vf_max(vf_max(s[0], s[1]), vf_max(s[2], s[3]));
+    float best = vf_hmax(top), m = t->m[row] > best ? t->m[row] : best;
+    float keep = exp_of(t->m[row] - m);
+    for (int i = 0; i < LANES; i++) {
+        s[i] = vf_exp(vf_sub(s[i], vf_set(m)));
+        vf_store(w + 8 * i, s[i]);
+    }
+    float sum = vf_hsum(vf_add(vf_add(s[0], s[1]), vf_add(s[2], s[3])));
+    t->l[row] = fmaf(t->l[row], keep, sum);
+    t->m[row] = m;
+    float *out = t->out + row * t->out_stride;
+    for (int64_t d = 0; d < t->out_stride; d += 8)
+        vf_store(out + d, vf_mul(vf_load(out + d), vf_set(keep)));
+}
+
+/* Adds the keys [from, to) to 8 * lanes dimensions of `rows` rows. */
+ALWAYS_INLINE void add_values(const tile *t, const float *const v[KEYS], sight in, int64_t row,
+                              int rows, int64_t d, int lanes) {
+    const float *w = t->weights + row * KEYS;
+    float *out = t->out + row * t->out_stride + d;
+    vf o[GROUP][LANES];
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        UNROLL
+        for (int i = 0; i < lanes; i++) o[r][i] = vf_load(out + r * t->out_stride + 8 * i);
+    for (int j = in.from; j < in.to; j++) {
+        const float *value = v[j] + d;
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            vf weight = vf_set(w[r * KEYS + j]);
+            UNROLL
+            for (int i = 0; i < lanes; i++) {
+                o[r][i] = vf_fma(weight, vf_load(value + 8 * i), o[r][i]);
+                KEEP(o[r][i]);
+            }
+        }
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        UNROLL
+        for (int i = 0; i < lanes; i++) vf_store(out + r * t->out_stride + 8 * i, o[r][i]);
+}
+
+/* The last v_dim % 8 dimensions. */
+static void add_ragged_values(const tile *t, const float *const v[KEYS], sight in, int64_t row, int64_t d) {
+    int lanes = (int)(t->task->v_dim - d);
+    float *out = t->out + row * t->out_stride + d;
+    vf o = vf_load(out);
+    for (int j = in.from; j < in.to; j++)
+        o = vf_fma(vf_set(t->weights[row * KEYS + j]), vf_load_n(v[j] + d, lanes), o);
+    vf_store(out, o);
+}
+
+ALWAYS_INLINE void weigh_rows(const tile *t, const float *const v[KEYS], sight in, int64_t row, int rows) {
+    int64_t d = 0, dims = t->task->v_dim;
+    for (; d + 32 <= dims; d += 32) add_values(t, v, in, row, rows, d, 4);
+    for (; d + 8 <= dims; d += 8) add_values(t, v, in, row, rows, d, 1);
+    if (d < dims)
+        for (int r = 0; r < rows; r++) add_ragged_values(t, v, in, row + r, d);
+}
+
+/* Rows [from, to) against the block of keys at positions [base, base + KEYS) of `slots`. */
+static void attend_block(const tile *t, const int32_t *slots, int64_t base, int64_t from, int64_t to) {
+    const agentrt_attention_task *a = t->task;
+    while (from < to && !sees(t, from, base)) from++;
+    while (from < to && !sees(t, to - 1, base)) to--;
+    int64_t keys = 0;
+    for (int64_t row = from; row < to; row++) {
+        int end = sight_of(t, row, base).to;
+        keys = end > keys ? end : keys;
+    }
+    if (from == to) return;
+
+    const float *k[KEYS], *v[KEYS];
+    for (int64_t j = 0; j < KEYS; j++) {
+        int64_t slot = slots[base + (j < keys ? j : keys - 1)]; /* beyond, any key will do: unseen */
+        k[j] = a->k + (slot * a->kv_heads + t->kv_head) * a->dim;
+        v[j] = a->v + (slot * a->kv_heads + t->kv_head) * a->v_dim;
+    }
+    transpose_keys(t, k);
+    int64_t row = from;
+    for (; row + GROUP <= to; row += GROUP) score_rows(t, row, GROUP);
+    for (; row < to; row++) score_rows(t, row, 1);
+    for (row = from; row < to; row++)
+        if (sees(t, row, base)) soften_row(t, row, sight_of(t, row, base));
+    for (row = from; row < to;) {
+        int together = row + GROUP <= to && see_the_same(t, row, row + 1, base) &&
+                       see_the_same(t, row, row + 2, base);
+        if (together)
+            weigh_rows(t, v, sight_of(t, row, base), row, GROUP);
+        else
+            weigh_rows(t, v, sight_of(t, row, base), row, 1);
+        row += together ? GROUP : 1;
+    }
+}
+
+/* ---- one tile ---- */
+
+static void begin_tile(tile *t) {
+    const agentrt_attention_task *a = t->task;
+    for (int64_t row = 0; row < t->rows; row++) {
+        int64_t token = t->first_token + row / t->heads, head = t->first_head + row % t->heads;
+        const float *q = a->q + token * a->q_token + head * a->q_head;
+        for (int64_t d = 0; d < a->dim; d++) t->q[row * a->dim + d] = q[d] * a->scale;
+        t->end[row] = a->visible[token];
+        t->first[row] = a->window && t->end[row] > a->window ? t->end[row] - (int32_t)a->window : 0;
+        t->m[row] = a->sinks ? a->sinks[head] : -INFINITY;
+        t->l[row] = a->sinks ? 1.0f : 0.0f;
+    }
+    memset(t->out, 0, (size_t)(t->rows * t->out_stride) * sizeof(float));
+}
+
+static void end_tile(const tile *t) {
+    const agentrt_attention_task *a = t->task;
+    for (int64_t row = 0; row < t->rows; row++) {
+        int64_t token = t->first_token + row / t->heads, head = t->first_head + row % t->heads;
+        float *out = a->out + (token * a->heads + head) * a->v_dim;
+        float share = 1.0f / t->l[row];
+        for (int64_t d = 0; d < a->v_dim; d++) out[d] = t->out[row * t->out_stride + d] * share;
+    }
+}
+
+static void attend_tile(tile *t, int64_t last_token, int64_t shared) {
+    const agentrt_attention_task *a = t->task;
+    const int32_t *slots = a->slots + a->kv_start[a->sequence[t->first_token]];
+    begin_tile(t);
+    for (int64_t base = 0; base + KEYS <= shared; base += KEYS) attend_block(t, slots, base, 0, t->rows);
+    for (int64_t token = t->first_token; token < last_token;) {
+        int32_t sequence = a->sequence[token];
+        int64_t next = token;
+        while (next < last_token && a->sequence[next] == sequence) next++;
+        int64_t from = (token - t->first_token) * t->heads, to = (next - t->first_token) * t->heads;
+        for (int64_t base = shared / KEYS * KEYS; base < a->visible[next - 1]; base += KEYS)
+            attend_block(t, a->slots + a->kv_start[sequence], base, from, to);
+        token = next;
+    }
+    end_tile(t);
+}
+
+static void attend(void *shared, int worker, int64_t from, int64_t to) {
+    const job *j = shared;
+    const agentrt_attention_task *a = &j->task;
+    int64_t heads_each = a->heads / a->kv_heads;
+    for (int64_t i = from; i < to; i++) {
+        int64_t part = i % j->head_parts, kv_head = i / j->head_parts % a->kv_heads;
+        const int32_t *bounds = a->tiles + i / j->head_parts / a->kv_heads * 3;
+        int64_t first = part * j->heads_at_once;
+        int64_t heads = heads_each - first < j->heads_at_once ? heads_each - first : j->heads_at_once;
+        tile t = {.task = a, .first_token = bounds[0], .kv_head = kv_head, .heads = heads,
+                  .first_head = kv_head * heads_each + first, .rows = (bounds[1] - bounds[0]) * heads,
+                  .out_stride = round_up(a->v_dim, 8)};
+        t.keys = j->scratch + worker * j->scratch_floats;
+        t.weights = t.keys + a->dim * KEYS;
+        t.out = t.weights + ROWS * KEYS;
+        t.q = t.out + ROWS * t.out_stride;
+        t.m = t.q + ROWS * round_up(a->dim, 8);
+        t.l = t.m + ROWS;
+        attend_tile(&t, bounds[1], bounds[2]);
+    }
+}
+
+/* ---- the whole batch ---- */
+
+/* The most query rows (tokens times heads of one KV head) that a tile may have. */
+int64_t agentrt_attention_rows(void) { return ROWS; }
+
+/* Floats of scratch that `agentrt_attention` needs for each thread. */
+int64_t agentrt_attention_scratch(int64_t dim, int64_t v_dim) {
+    return dim * KEYS + ROWS * (KEYS + round_up(dim, 8) + round_up(v_dim, 8) + 2) + 14;
+}
+
+void agentrt_attention(const agentrt_attention_task *task, float *scratch, double work, int threads) {
+    int64_t heads_each = task->heads / task->kv_heads;
+    job j = {*task, scratch, agentrt_attention_scratch(task->dim, task->v_dim), 0, 1};
+    j.heads_at_once = heads_each < ROWS ? heads_each : ROWS;
+    j.head_parts = (heads_each + ROWS - 1) / ROWS;
+    parallel_for(threads_for(work, threads), task->num_tiles * task->kv_heads * j.head_parts, 1,
+                 attend, &j);
+}
+
+/* Copies k or v, [tokens] rows of [heads][dim] with strides in floats, to their slots in the pool. */
+void agentrt_store(float *pool, const int64_t *slots, const float *rows, int64_t tokens, int64_t heads,
+                   int64_t dim, int64_t token_stride, int64_t head_stride) {
+    for (int64_t t = 0; t < tokens; t++)
+        for (int64_t h = 0; h < heads; h++)
+            memcpy(pool + (slots[t] * heads + h) * dim, rows + t * token_stride + h * head_stride,
+                   (size_t)dim * sizeof(float));
+}

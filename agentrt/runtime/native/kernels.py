@@ -1,0 +1,174 @@
+"""The loaded kernels: packs weights, and runs the small operators between the products."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Literal
+
+import torch
+
+from agentrt.errors import InvalidRequest
+from agentrt.runtime.native import pack
+from agentrt.runtime.native.library import address, bind, checked
+from agentrt.runtime.native.linear import PackedLinear
+from agentrt.runtime.native.threads import openmp_fork, usable_cores
+
+if TYPE_CHECKING:
+    import ctypes
+    from collections.abc import Sequence
+
+    from agentrt.runtime.native.linear import Kind
+
+Activation = Literal["silu", "gelu_tanh"]
+_ACTIVATIONS: tuple[Activation, ...] = ("silu", "gelu_tanh")
+_F32 = torch.float32
+
+
+class Kernels:
+    """CPU kernels whose results do not depend on the batch, the threads or the tiling.
+
+    All tensors are on the CPU. May be called from several threads at once.
+    """
+
+    def __init__(self, library: ctypes.CDLL, *, threads: int | None = None) -> None:
+        self.call = SimpleNamespace(**bind(library))
+        self.threads = threads or usable_cores()
+        self._local = threading.local()
+        fork = openmp_fork()
+        if fork is None:
+            self.threads = 1
+        self.call.use_openmp(fork)
+
+    def __repr__(self) -> str:
+        return f"<Kernels {self.threads} threads>"
+
+    def workspace(self, size: int) -> int:
+        """The address of `size` bytes, 64-byte aligned, this thread's until it asks again."""
+        held: torch.Tensor | None = getattr(self._local, "workspace", None)
+        if held is None or held.nbytes < size:
+            held = torch.empty(size, dtype=torch.uint8)
+            self._local.workspace = held
+        return held.data_ptr()
+
+    def pack_f32(
+        self, weights: Sequence[torch.Tensor], bias: Sequence[torch.Tensor | None] | None = None
+    ) -> PackedLinear:
+        """Stacks weights [N, K] of any float dtype; `bias`, one entry a weight, [N] or None."""
+        packed = pack.pack_f32(torch.cat([weight.float() for weight in weights]))
+        return self._packed("f32", packed, weights, bias)
+
+    def pack_q8(
+        self,
+        weights: Sequence[pack.Q8Weight | torch.Tensor],
+        bias: Sequence[torch.Tensor | None] | None = None,
+    ) -> PackedLinear:
+        """Stacks 8-bit weights; a float tensor [N, K] is quantised as Q8_0 would be."""
+        ready = [w if isinstance(w, pack.Q8Weight) else pack.quantise_q8(w) for w in weights]
+        stacked = pack.Q8Weight(
+            torch.cat([w.quants for w in ready]), torch.cat([w.scales for w in ready])
+        )
+        return self._packed("q8", pack.pack_q8(stacked), [w.quants for w in ready], bias)
+
+    def pack_q4(
+        self,
+        weights: Sequence[pack.Q4Weight],
+        bias: Sequence[torch.Tensor | None] | None = None,
+    ) -> PackedLinear:
+        """Stacks 4-bit weights."""
+        stacked = pack.Q4Weight(
+            torch.cat([w.quants for w in weights]),
+            torch.cat([w.scales for w in weights]),
+            torch.cat([w.minima for w in weights]),
+        )
+        return self._packed("q4", pack.pack_q4(stacked), [w.quants for w in weights], bias)
+
+    def restore(self, state: dict[str, torch.Tensor]) -> PackedLinear:
+        """A product from what `PackedLinear.state` gave."""
+        return PackedLinear.from_state(self, state)
+
+    def _packed(
+        self,
+        kind: Kind,
+        packed: torch.Tensor,
+        weights: Sequence[torch.Tensor],
+        bias: Sequence[torch.Tensor | None] | None,
+    ) -> PackedLinear:
+        sizes = [weight.shape[0] for weight in weights]
+        return PackedLinear(
+            self,
+            kind,
+            packed,
+            in_features=weights[0].shape[1],
+            out_features=sum(sizes),
+            bias=_stack_bias(sizes, bias),
+        )
+
+    def rms_norm(
+        self,
+        x: torch.Tensor,
+        weight: torch.Tensor,
+        eps: float,
+        *,
+        residual: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """x / sqrt(mean(x^2) + eps) * weight over the last dimension, float32.
+
+        With `residual`, a contiguous tensor of x's shape, x is first added to it in place, and the
+        sum is what is normalised.
+        """
+        dim = weight.shape[-1]
+        x = checked(x, "the input", _F32, dim)
+        out = torch.empty_like(x)
+        self.call.rms_norm(
+            x.data_ptr(),
+            address(residual),
+            address(residual),
+            weight.data_ptr(),
+            out.data_ptr(),
+            x.numel() // dim,
+            dim,
+            eps,
+            self.threads,
+        )
+        return out
+
+    def gate(self, gate_up: torch.Tensor, activation: Activation = "silu") -> torch.Tensor:
+        """activation(gate) * up of float32 [..., 2 * I], gate first; [..., I]."""
+        dim = gate_up.shape[-1] // 2
+        x = checked(gate_up, "the input", _F32, 2 * dim)
+        out = x.new_empty((*x.shape[:-1], dim))
+        kind = _ACTIVATIONS.index(activation)
+        self.call.gate(x.data_ptr(), out.data_ptr(), out.numel() // dim, dim, kind, self.threads)
+        return out
+
+    def rotate(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> None:
+        """Rotary embedding in place: the first R values of each head, halves paired.
+
+        x float32 [T, heads, dim], may be a strided view; cos and sin float32 [T, R], contiguous.
+        """
+        tokens, heads, _ = x.shape
+        if x.dtype != _F32 or x.stride(-1) != 1:
+            raise InvalidRequest(
+                f"rotate wants float32 heads with adjacent values, not {x.dtype} {x.stride()}"
+            )
+        self.call.rotate(
+            x.data_ptr(),
+            cos.data_ptr(),
+            sin.data_ptr(),
+            tokens,
+            heads,
+            cos.shape[-1],
+            x.stride(0),
+            x.stride(1),
+            self.threads,
+        )
+
+
+def _stack_bias(
+    sizes: Sequence[int], bias: Sequence[torch.Tensor | None] | None
+) -> torch.Tensor | None:
+    if bias is None or all(part is None for part in bias):
+        return None
+    parts = zip(sizes, bias, strict=True)
+    return torch.cat([torch.zeros(n) if b is None else b.float() for n, b in parts])

@@ -1,0 +1,279 @@
+"""The async front: what programs await, on any event loop, served by one engine."""
+
+from __future__ import annotations
+
+import contextvars
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Self, Unpack
+
+import anyio
+import anyio.to_thread
+
+from agentrt.errors import EngineClosed, InvalidRequest, NoRuntime
+from agentrt.runtime.assembly import make_engine, open_model
+from agentrt.runtime.checks import make_config
+from agentrt.runtime.engine_thread import EngineThread
+from agentrt.runtime.front import Front
+from agentrt.runtime.selecting import plan_selection
+from agentrt.runtime.streaming import CompletionStream
+from agentrt.runtime.submission import Submission
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from agentrt.generation import Completion, SamplingOptions, SamplingParams, Selection
+    from agentrt.matching import Constraint
+    from agentrt.runtime.config import RuntimeConfig
+    from agentrt.runtime.front import Prompt
+    from agentrt.runtime.selecting import Normalisation
+    from agentrt.runtime.source import LoadedModel, ModelSource
+    from agentrt.runtime.stats import RuntimeStats
+
+_current: contextvars.ContextVar[Runtime | None] = contextvars.ContextVar("agentrt", default=None)
+
+
+def current_runtime() -> Runtime:
+    """The innermost runtime this task is inside of. Raises NoRuntime outside of any."""
+    runtime = _current.get()
+    if runtime is None:
+        raise NoRuntime("no runtime is open here; wrap the call in `async with agentrt.Runtime():`")
+    return runtime
+
+
+class Runtime:
+    """One model, one KV pool and one engine thread, shared by every coroutine that awaits it.
+
+        async with Runtime() as runtime:
+            completion = await runtime.generate("The capital of France is", max_tokens=8)
+
+    `model` is None for the provided model, a hub id, a folder with config.json and safetensors, a
+    .gguf file, or a `ModelSource` of your own (`agentrt.testing` has scripted ones). Options are
+    the fields of :class:`RuntimeConfig`. Works under asyncio and trio, from several event loops at
+    once, and beside other runtimes in one process.
+    """
+
+    def __init__(
+        self,
+        model: str | Path | ModelSource | None = None,
+        config: RuntimeConfig | None = None,
+        **options: object,
+    ) -> None:
+        self.config = make_config(config, options)
+        self._model = model
+        self._front: Front | None = None
+        self._token: contextvars.Token[Runtime | None] | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._front is not None:
+            raise InvalidRequest("this runtime is already open; each `async with` wants its own")
+        await anyio.to_thread.run_sync(self._open)
+        self._token = _current.set(self)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._token is not None:
+            with suppress(ValueError):  # left in another context than entered, as fixtures are
+                _current.reset(self._token)
+            self._token = None
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self._close)
+
+    async def generate(
+        self,
+        prompt: Prompt,
+        params: SamplingParams | None = None,
+        *,
+        constraint: Constraint | None = None,
+        prompt_logprobs: bool = False,
+        priority: int = 0,
+        timeout: float | None = None,
+        namespace: str = "",
+        **sampling: Unpack[SamplingOptions],
+    ) -> Completion:
+        """Generates from a text, token ids or chat messages.
+
+        Sampling options come as a :class:`SamplingParams` or as keywords. `timeout` is seconds from
+        now; `priority` goes before lower ones among the waiting; requests of different `namespace`
+        never share cache. Cancelling the await aborts the generation and frees its slots.
+
+        Raises InvalidRequest (PromptTooLong with the counts), QueueFull, DeadlineExceeded,
+        GenerationFailed, EngineFailed or EngineClosed.
+        """
+        submission = Submission.make(
+            params,
+            sampling,
+            constraint=constraint,
+            score_from=1 if prompt_logprobs else None,
+            priority=priority,
+            timeout=timeout,
+            namespace=namespace,
+        )
+        return await self._served.complete(self._served.tokens(prompt), submission)
+
+    async def generate_n(
+        self,
+        prompt: Prompt,
+        n: int,
+        params: SamplingParams | None = None,
+        *,
+        constraint: Constraint | None = None,
+        priority: int = 0,
+        timeout: float | None = None,
+        namespace: str = "",
+        **sampling: Unpack[SamplingOptions],
+    ) -> list[Completion]:
+        """`n` generations of one prompt, which is computed once; with a seed s they use s, s+1, ...
+
+        Raises what `generate` raises; the first failure cancels the others.
+        """
+        if n < 1:
+            raise InvalidRequest(f"n={n} generations were asked for; n is at least 1")
+        submission = Submission.make(
+            params,
+            sampling,
+            constraint=constraint,
+            priority=priority,
+            timeout=timeout,
+            namespace=namespace,
+        )
+        tokens = self._served.tokens(prompt)
+        return await self._served.complete_all([(tokens, submission.numbered(i)) for i in range(n)])
+
+    def stream(
+        self,
+        prompt: Prompt,
+        params: SamplingParams | None = None,
+        *,
+        constraint: Constraint | None = None,
+        priority: int = 0,
+        timeout: float | None = None,
+        namespace: str = "",
+        **sampling: Unpack[SamplingOptions],
+    ) -> CompletionStream:
+        """As `generate`, in pieces: `async with runtime.stream(...) as stream: async for ...`."""
+        submission = Submission.make(
+            params,
+            sampling,
+            constraint=constraint,
+            priority=priority,
+            timeout=timeout,
+            namespace=namespace,
+            streaming=True,
+        )
+        tokens = self._served.tokens(prompt)
+        return CompletionStream(partial(self._served.serving, [(tokens, submission)]))
+
+    async def select(
+        self,
+        prompt: Prompt,
+        choices: Sequence[str],
+        *,
+        by: Normalisation = "token_length",
+        priority: int = 0,
+        timeout: float | None = None,
+        namespace: str = "",
+    ) -> Selection:
+        """Scores every choice as a continuation of the prompt, in one batch after a shared prefix.
+
+        "token_length" ranks by mean log-probability a token, "greedy_token" token by token as
+        greedy decoding would, "unconditional" by how much the prompt raises the log-probability
+        of the choice. Token boundaries are healed: a choice is scored in the tokens it takes
+        together with the end of the prompt.
+
+        Raises InvalidRequest for no choices, empty or equal ones, and what `generate` raises.
+        """
+        plan = plan_selection(self._served.loaded.codec, self._served.tokens(prompt), choices, by)
+        submission = Submission.make(
+            None,
+            {"max_tokens": 0},
+            priority=priority,
+            timeout=timeout,
+            namespace=namespace,
+        )
+        scored = await self._served.complete_all(
+            [(tokens, submission.scoring(start)) for tokens, start in plan.requests]
+        )
+        return plan.judge([completion.prompt_logprobs or () for completion in scored])
+
+    async def prefill(self, prompt: Prompt, *, namespace: str = "") -> Completion:
+        """Computes a prompt into the cache and generates nothing: a hint before many branches."""
+        return await self.generate(prompt, max_tokens=0, namespace=namespace)
+
+    @asynccontextmanager
+    async def pinned(self, prompt: Prompt, *, namespace: str = "") -> AsyncGenerator[Completion]:
+        """Keeps a prompt's cache from being evicted for the length of the block."""
+        tokens = self._served.tokens(prompt)
+        submission = Submission.make(None, {"max_tokens": 0}, namespace=namespace, pin=True)
+        with self._served.serving([(tokens, submission)]) as (reply,):
+            try:
+                yield await reply.outcome()
+            finally:
+                self._served.unpin(reply)
+
+    async def flush_cache(self) -> int:
+        """Forgets everything cached that no running request stands on; how many tokens it was."""
+        thread = self._served.thread
+        return await thread.ask(thread.engine.flush_cache)
+
+    async def check_integrity(self) -> None:
+        """Holds the engine to its books: every slot is free, cached or held, by exactly one owner.
+
+        Raises agentrt.errors.IntegrityError with the facts. For tests.
+        """
+        thread = self._served.thread
+        await thread.ask(thread.engine.check_integrity)
+
+    async def restart(self) -> None:
+        """Starts a failed engine again, with an empty cache. Does nothing to a healthy one."""
+        if self._served.thread.failure is not None:
+            self._front = self._start(self._served.loaded)
+
+    def stats(self) -> RuntimeStats:
+        """Live figures as of the last engine step."""
+        return self._served.thread.engine.stats
+
+    @property
+    def model_name(self) -> str:
+        return self._served.loaded.executor.spec.name
+
+    @property
+    def context_length(self) -> int:
+        """Tokens that a prompt and its output may take together."""
+        return self._served.loaded.executor.spec.context_length
+
+    @property
+    def num_slots(self) -> int:
+        """Tokens that the KV pool holds, cached and running ones together."""
+        return self._served.loaded.executor.num_slots
+
+    def tokenize(self, prompt: Prompt) -> list[int]:
+        """The token ids a prompt is for this model."""
+        return self._served.tokens(prompt)
+
+    @property
+    def _served(self) -> Front:
+        if self._front is None:
+            raise EngineClosed("the runtime is not open; open it with `async with Runtime()`")
+        return self._front
+
+    def _open(self) -> None:
+        self._front = self._start(open_model(self._model, self.config))
+
+    def _start(self, loaded: LoadedModel) -> Front:
+        thread = EngineThread(make_engine(loaded.executor, self.config))
+        thread.start()
+        return Front(loaded, thread)
+
+    def _close(self) -> None:
+        if self._front is not None:
+            self._front.thread.close()
+            self._front.loaded.executor.close()
+            self._front = None

@@ -1,0 +1,152 @@
+"""Choosing among given texts by likelihood: what to score, and how scores become a ranking."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from agentrt.errors import InvalidRequest
+from agentrt.generation import Choice, Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agentrt.generation import TokenLogprob
+    from agentrt.runtime.source import TextCodec
+
+Normalisation = Literal["token_length", "greedy_token", "unconditional"]
+Logprobs = tuple["TokenLogprob", ...]
+
+# Tokens at the end of a prompt that a choice may retokenise. Longer than any one word piece needs;
+# short enough that healing costs nothing.
+_TAIL = 16
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionPlan:
+    """The requests that score a selection.
+
+    `requests` are (token ids, index of the first scored token): one per choice, then, for the
+    unconditional normalisation, one more per choice without the prompt.
+    """
+
+    choices: tuple[str, ...]
+    by: Normalisation
+    requests: tuple[tuple[list[int], int], ...]
+
+    def judge(self, scored: Sequence[Logprobs]) -> Selection:
+        """Turns the log-probabilities of every request, in order, into a selection."""
+        given = scored[: len(self.choices)]
+        if self.by == "token_length":
+            scores = [_mean(logprobs) for logprobs in given]
+        elif self.by == "greedy_token":
+            scores = _greedy(given)
+        else:
+            alone = scored[len(self.choices) :]
+            scores = [_total(g) - _total(a) for g, a in zip(given, alone, strict=True)]
+        return Selection(
+            tuple(
+                Choice(text, score, logprobs)
+                for text, score, logprobs in zip(self.choices, scores, given, strict=True)
+            )
+        )
+
+
+def plan_selection(
+    codec: TextCodec, prompt: Sequence[int], choices: Sequence[str], by: Normalisation
+) -> SelectionPlan:
+    """What to score to choose among `choices` after `prompt` (token ids). Raises InvalidRequest."""
+    _check_choices(choices, by)
+    if not prompt:
+        prompt = codec.document_start
+    whole = [heal(codec, prompt, choice) for choice in choices]
+    # Every choice is scored from the first token in which any of them leaves the prompt's own
+    # tokens, so that a choice which retokenises the prompt's end is compared on equal terms.
+    start = min(_common(tokens, prompt) for tokens in whole)
+    requests = [(tokens, max(start, 1)) for tokens in whole]
+    if by == "unconditional":
+        bare = list(codec.document_start)
+        requests += [(bare + codec.encode_inside(choice), len(bare)) for choice in choices]
+    return SelectionPlan(tuple(choices), by, tuple(requests))
+
+
+def heal(codec: TextCodec, prompt: Sequence[int], text: str) -> list[int]:
+    """The tokens of prompt + text, as tokenising the two together gives them.
+
+    Only the prompt's last tokens can change; where they are not what the tokenizer would make of
+    their own text (a prompt of hand-picked ids), they are left alone.
+    """
+    cut = max(0, len(prompt) - _TAIL)
+    for i in range(len(prompt) - 1, cut - 1, -1):
+        if codec.is_control(prompt[i]):
+            cut = i + 1
+            break
+    tail = list(prompt[cut:])
+    tail_text = codec.decode(tail)
+    if codec.encode_inside(tail_text) != tail:
+        return [*prompt, *codec.encode_inside(text)]
+    return [*prompt[:cut], *codec.encode_inside(tail_text + text)]
+
+
+def _check_choices(choices: Sequence[str], by: str) -> None:
+    if isinstance(choices, str) or not choices:
+        raise InvalidRequest(f"choices={choices!r}; give a list of at least one text")
+    for i, choice in enumerate(choices):
+        if not isinstance(choice, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidRequest(f"choice {i} is {choice!r}; choices are texts")
+        if not choice:
+            raise InvalidRequest(f"choice {i} is empty; an empty text has no likelihood to compare")
+        if choice in choices[:i]:
+            raise InvalidRequest(f"choice {i} repeats {choice!r}; every choice is given once")
+    if by not in ("token_length", "greedy_token", "unconditional"):
+        raise InvalidRequest(f"by={by!r}; it is 'token_length', 'greedy_token' or 'unconditional'")
+
+
+def _common(a: Sequence[int], b: Sequence[int]) -> int:
+    n = 0
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            break
+        n += 1
+    return n
+
+
+def _values(logprobs: Logprobs) -> list[float]:
+    return [entry.logprob for entry in logprobs if entry.logprob is not None]
+
+
+def _total(logprobs: Logprobs) -> float:
+    return math.fsum(_values(logprobs))
+
+
+def _mean(logprobs: Logprobs) -> float:
+    values = _values(logprobs)
+    return math.fsum(values) / len(values) if values else -math.inf
+
+
+def _greedy(given: Sequence[Logprobs]) -> list[float]:
+    """How many tokens each choice survives when the likeliest next token is followed.
+
+    At every position the choices whose token there is the likeliest stay; one that has ended
+    competes with its mean, as if it went on that way. The mean probability of a token, below one,
+    breaks ties.
+    """
+    alive = list(range(len(given)))
+    scores = [min(math.exp(_mean(logprobs)), 1.0) / 2 for logprobs in given]
+    for position in range(max(len(logprobs) for logprobs in given)):
+        if len(alive) == 1:
+            break
+        at = {i: _at(given[i], position) for i in alive}
+        best = max(at.values())
+        alive = [i for i in alive if at[i] == best]
+        for i in alive:
+            scores[i] += 1.0
+    return scores
+
+
+def _at(logprobs: Logprobs, position: int) -> float:
+    if position < len(logprobs):
+        value = logprobs[position].logprob
+        return value if value is not None else -math.inf
+    return _mean(logprobs)

@@ -1,0 +1,67 @@
+"""What a caller asks of the runtime, checked and complete, before it becomes a job."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from agentrt.errors import InvalidRequest
+from agentrt.generation import SamplingParams
+from agentrt.runtime.checks import make_params
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agentrt.matching import Constraint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """How one request is to be served; the prompt comes beside it.
+
+    `score_from` asks for the log-probabilities of the prompt's tokens from that index on. `pin`
+    keeps the prompt in the cache after the request has ended. `seed` is resolved: a request that
+    samples and names no seed has drawn one.
+    """
+
+    params: SamplingParams
+    seed: int
+    constraint: Constraint | None = None
+    score_from: int | None = None
+    priority: int = 0
+    timeout: float | None = None
+    namespace: str = ""
+    streaming: bool = False
+    pin: bool = False
+
+    @classmethod
+    def make(
+        cls, params: SamplingParams | None, sampling: Mapping[str, Any], **how: Any
+    ) -> Submission:
+        """Raises InvalidRequest for options that make no sense or are given twice."""
+        if params is not None and sampling:
+            given = ", ".join(sampling)
+            raise InvalidRequest(
+                f"both params and {given} were given; put {given} into the SamplingParams, or use "
+                "keywords alone"
+            )
+        chosen = params if params is not None else make_params(**sampling)
+        seed = chosen.seed if chosen.seed is not None else secrets.randbits(63)
+        submission = cls(params=chosen, seed=seed, **how)
+        _check_timeout(submission.timeout)
+        return submission
+
+    def numbered(self, index: int) -> Submission:
+        """The `index`-th of several generations of one prompt: its own random stream."""
+        return replace(self, seed=(self.seed + index) % 2**63)
+
+    def scoring(self, start: int) -> Submission:
+        """The same request asking for log-probabilities from prompt token `start` on."""
+        return replace(self, score_from=start)
+
+
+def _check_timeout(timeout: float | None) -> None:
+    if timeout is not None and (math.isnan(timeout) or timeout < 0):
+        raise InvalidRequest(f"timeout={timeout}; give seconds from now, 0 or more, or None")

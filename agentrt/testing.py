@@ -1,0 +1,233 @@
+"""A scripted model for tests of agents and of the runtime itself: exact, instant, no weights.
+
+It runs under the real :class:`agentrt.Runtime`: the same scheduler, radix cache and KV pool. Its
+"KV" is the token that was written to each slot, so a slot handed to the wrong request shows up as
+a wrong answer, not as a slightly different float.
+
+    async with Runtime(ScriptedModel.replying(lambda prompt: "42")) as runtime:
+        assert (await runtime.generate("6 times 7?")).text == "42"
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from agentrt.runtime.batch import ModelSpec, Sampled, StepResult
+from agentrt.runtime.source import LoadedModel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from agentrt.messages import Message
+    from agentrt.runtime.batch import Batch, Float32Array, Int32Array, SampleRow
+    from agentrt.runtime.config import RuntimeConfig
+
+EOS = 256
+VOCAB_SIZE = 257
+"""One token a byte, and the end-of-sequence token."""
+
+_LIKELY = 0.5
+"""Probability the scripted model gives to the token it would choose; the rest share the other."""
+
+
+class ByteCodec:
+    """Text as UTF-8 bytes, one token each; chats as `role: content` lines."""
+
+    document_start = (EOS,)
+
+    def encode(self, text: str) -> list[int]:
+        return list(text.encode())
+
+    encode_inside = encode
+
+    def encode_chat(self, messages: Sequence[Message]) -> list[int]:
+        lines = [f"{message.role}: {message.content}\n" for message in messages]
+        return self.encode("".join(lines) + "assistant: ")
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return bytes(t for t in token_ids if t < EOS).decode(errors="replace")
+
+    def is_control(self, token_id: int) -> bool:
+        return token_id >= EOS
+
+    def stream(self) -> ByteStream:
+        return ByteStream()
+
+
+class ByteStream:
+    """Bytes to text; holds back an incomplete character."""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def push(self, token_id: int) -> str:
+        if token_id < EOS:
+            self._held += bytes([token_id])
+        try:
+            text = self._held.decode()
+        except UnicodeDecodeError as error:
+            if error.reason == "unexpected end of data":
+                return ""
+            text = self._held.decode(errors="replace")
+        self._held = b""
+        return text
+
+    def finish(self) -> str:
+        text, self._held = self._held.decode(errors="replace"), b""
+        return text
+
+
+class ScriptedModel:
+    """A model source whose next token is a function of the tokens before it.
+
+    `choose(prefix, prompt_length)` gets every token so far (prompt and output) and returns the next
+    one; where a mask forbids it, the lowest allowed token is taken. `on_step`, if given, sees each
+    batch before it is computed and may raise, or wait: that is how faults and cancellation are
+    tested. `steps` keeps the number of new tokens of every step.
+    """
+
+    def __init__(
+        self,
+        choose: Callable[[Sequence[int], int], int],
+        *,
+        num_slots: int = 4096,
+        context_length: int = 4096,
+        on_step: Callable[[Batch], None] | None = None,
+    ) -> None:
+        self.choose = choose
+        self.num_slots = num_slots
+        self.on_step = on_step
+        self.steps: list[int] = []
+        self.spec = ModelSpec(
+            name="scripted",
+            vocab_size=VOCAB_SIZE,
+            context_length=context_length,
+            eos_token_ids=frozenset({EOS}),
+            kv_bytes_per_token=4,
+        )
+
+    @classmethod
+    def replying(
+        cls,
+        reply: str | Mapping[str, str] | Callable[[str], str],
+        *,
+        num_slots: int = 4096,
+        context_length: int = 4096,
+        on_step: Callable[[Batch], None] | None = None,
+    ) -> ScriptedModel:
+        """Answers every prompt text with `reply`, `reply[prompt]` or `reply(prompt)`, then ends."""
+        answers: dict[str, bytes] = {}
+
+        def answer(prompt: str) -> bytes:
+            if prompt not in answers:
+                answers[prompt] = _reply_to(reply, prompt).encode()
+            return answers[prompt]
+
+        def choose(prefix: Sequence[int], prompt_length: int) -> int:
+            text = answer(ByteCodec().decode(prefix[:prompt_length]))
+            done = len(prefix) - prompt_length
+            return text[done] if done < len(text) else EOS
+
+        return cls(choose, num_slots=num_slots, context_length=context_length, on_step=on_step)
+
+    @classmethod
+    def babbling(
+        cls,
+        seed: int = 0,
+        *,
+        num_slots: int = 4096,
+        context_length: int = 4096,
+        on_step: Callable[[Batch], None] | None = None,
+    ) -> ScriptedModel:
+        """Goes on with a letter that is a hash of everything before it, and never ends.
+
+        Any mix-up of slots, positions or tokens changes all that follows.
+        """
+
+        def choose(prefix: Sequence[int], _: int) -> int:
+            content = np.asarray(prefix, np.int32).tobytes()
+            digest = hashlib.blake2b(content, key=seed.to_bytes(8, "little"), digest_size=8)
+            return ord("a") + int.from_bytes(digest.digest(), "little") % 26
+
+        return cls(choose, num_slots=num_slots, context_length=context_length, on_step=on_step)
+
+    def open(self, config: RuntimeConfig) -> LoadedModel:
+        """Called by the runtime."""
+        return LoadedModel(ScriptedExecutor(self, config.kv_tokens or self.num_slots), ByteCodec())
+
+
+class ScriptedExecutor:
+    """Runs batches of a :class:`ScriptedModel`: slots hold token ids, and attending reads them."""
+
+    def __init__(self, model: ScriptedModel, num_slots: int) -> None:
+        self.spec = model.spec
+        self.num_slots = num_slots
+        self._model = model
+        self._tokens: Int32Array = np.full(num_slots, -1, np.int32)
+
+    def execute(self, batch: Batch) -> StepResult:
+        if self._model.on_step is not None:
+            self._model.on_step(batch)
+        self._model.steps.append(batch.layout.num_tokens)
+        self._tokens[batch.layout.out_slots] = batch.layout.token_ids
+        return StepResult(
+            tuple(self._sample(batch, row) for row in batch.samples), self._score(batch)
+        )
+
+    def close(self) -> None:
+        self._tokens = np.zeros(0, np.int32)
+
+    def _prefix(self, batch: Batch, row: int) -> list[int]:
+        """The tokens that flat row `row` sees, itself included, read from their slots."""
+        layout = batch.layout
+        seq = int(np.searchsorted(layout.q_indptr, row, side="right")) - 1
+        slots = layout.kv_slots[layout.kv_indptr[seq] : layout.kv_indptr[seq + 1]]
+        unseen = int(layout.q_indptr[seq + 1]) - 1 - row
+        prefix = self._tokens[slots[: len(slots) - unseen]]
+        assert layout.positions[row] == len(prefix) - 1, "position and KV length disagree"
+        assert (prefix >= 0).all(), "a slot was read before it was written"
+        return prefix.tolist()
+
+    def _sample(self, batch: Batch, row: SampleRow) -> Sampled:
+        prefix = self._prefix(batch, row.row)
+        choice = self._model.choose(prefix, len(prefix) - len(row.history))
+        token = _allowed(choice, row)
+        if token is None:
+            return Sampled(-1, error="the mask allows no token")
+        if not (row.params.logprobs or row.params.top_logprobs):
+            return Sampled(token)
+        top = [(choice, math.log(_LIKELY))] if row.params.top_logprobs else []
+        return Sampled(token, _logprob(token, choice), tuple(top))
+
+    def _score(self, batch: Batch) -> Float32Array:
+        scores = [
+            _logprob(int(target), self._model.choose(prefix, len(prefix)))
+            for row, target in zip(batch.score_rows, batch.score_targets, strict=True)
+            for prefix in [self._prefix(batch, int(row))]
+        ]
+        return np.asarray(scores, np.float32)
+
+
+def _reply_to(reply: str | Mapping[str, str] | Callable[[str], str], prompt: str) -> str:
+    if isinstance(reply, str):
+        return reply
+    return reply(prompt) if callable(reply) else reply[prompt]
+
+
+def _allowed(choice: int, row: SampleRow) -> int | None:
+    if row.mask is None:
+        return choice
+    bits = np.unpackbits(row.mask.view(np.uint8), bitorder="little")[:VOCAB_SIZE]
+    if bits[choice]:
+        return choice
+    allowed = np.flatnonzero(bits)
+    return int(allowed[0]) if len(allowed) else None
+
+
+def _logprob(token: int, choice: int) -> float:
+    rest = (1.0 - _LIKELY) / (VOCAB_SIZE - 1)
+    return math.log(_LIKELY if token == choice else rest)

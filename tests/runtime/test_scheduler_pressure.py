@@ -1,0 +1,176 @@
+"""Too little memory: retraction loses nothing, somebody always gets on, and it stays rare."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from agentrt.runtime.scheduler import SchedulePolicy, SchedulerConfig
+from tests.runtime.fake_engine import FakeEngine
+
+
+def tokens(rng: random.Random, n: int) -> list[int]:
+    return [rng.randrange(40_000) for _ in range(n)]
+
+
+@pytest.mark.parametrize("policy", SchedulePolicy)
+def test_a_thousand_requests_in_a_pool_that_fits_ten(policy):
+    rng = random.Random(1)
+    engine = FakeEngine(160, SchedulerConfig(policy=policy))
+    stems = [tokens(rng, 6) for _ in range(20)]
+    requests = [
+        engine.add(
+            rng.choice(stems) + tokens(rng, rng.randint(1, 4)), max_tokens=rng.randint(1, 14)
+        )
+        for _ in range(1000)
+    ]
+    engine.run()
+    assert set(engine.finished) == set(requests)
+    output = sum(r.max_tokens for r in requests)
+    assert engine.scheduler.stats.retractions < 50
+    # Each sampled token is computed once, but for the last of each request and what retraction
+    # and eviction took.
+    assert engine.computed < sum(r.prompt_len for r in requests) + 1.1 * output
+
+
+def test_nothing_is_lost_when_every_estimate_is_wrong():
+    rng = random.Random(2)
+    engine = FakeEngine(100)
+    for _ in range(60):
+        engine.add(tokens(rng, rng.randint(1, 10)), max_tokens=rng.randint(40, 80))
+    while engine.scheduler.waiting or engine.scheduler.running:
+        engine.scheduler._books.growth.share = 0.0  # as if nobody were to say anything
+        engine.step()
+    assert len(engine.finished) == 60
+    assert engine.scheduler.stats.retractions > 100
+
+
+def test_retraction_does_not_collapse_throughput():
+    """Against a run that reserves all of max_tokens, and so never retracts."""
+
+    def steps(share: float | None) -> FakeEngine:
+        rng = random.Random(3)
+        engine = FakeEngine(500)
+        for _ in range(100):
+            engine.add(tokens(rng, 10), max_tokens=40)
+        while engine.scheduler.waiting or engine.scheduler.running:
+            if share is not None:
+                engine.scheduler._books.growth.share = share
+            engine.step()
+        return engine
+
+    careful, learning, reckless = steps(1.0), steps(None), steps(0.0)
+    assert careful.scheduler.stats.retractions == 0
+    assert learning.steps < 1.1 * careful.steps
+    assert learning.scheduler.stats.retractions < 30
+    # Even with retraction as the rule, half of the work done is kept.
+    assert reckless.computed < 2 * careful.computed
+
+
+def test_short_answers_under_a_large_bound_do_not_leave_the_pool_idle():
+    """max_tokens is what the context allows; the answers are short, and the estimate learns it."""
+    rng = random.Random(4)
+    engine = FakeEngine(4000)
+    for _ in range(400):
+        request = engine.add(tokens(rng, 20), max_tokens=3000)
+        request.max_tokens = 3000
+    done_at: list[int] = []
+    while engine.scheduler.waiting or engine.scheduler.running:
+        for request, _, end in engine.decide().work:
+            if end == request.target:
+                engine.sample(request)
+                if request.output_len == 25:
+                    engine.scheduler.finish(request)
+                    done_at.append(engine.steps)
+    # All at once would need 18,000 slots: at least 4.5 rounds of 25 steps.
+    assert engine.peak_running > 70
+    assert done_at[-1] < 15 * 25
+
+
+def test_a_lone_request_always_gets_on():
+    rng = random.Random(5)
+    engine = FakeEngine(50)
+    engine.add(tokens(rng, 49))
+    engine.run()
+    engine.add(engine.finished[0].token_ids[:49])  # all cached, and a slot is needed all the same
+    engine.add(tokens(rng, 10), max_tokens=41)
+    engine.add(tokens(rng, 10), max_tokens=41)
+    engine.run()
+    assert len(engine.finished) == 4
+
+
+def test_prompts_that_block_each_other_are_untied():
+    rng = random.Random(6)
+    engine = FakeEngine(100, SchedulerConfig(max_step_tokens=16))
+    first = engine.add(tokens(rng, 80))
+    for _ in range(3):
+        engine.step()
+    # Comes in ahead of the rest of the first one's prompt, on memory that one counted on.
+    second = engine.add(tokens(rng, 60), priority=1)
+    books = engine.scheduler._books
+    match = engine.cache.match(np.array([], np.int32))
+    books.waiting.admit(second)
+    books.ledger.open(second, match, engine.cache.acquire(match))
+    second.status = first.status
+    books.running.add(second)
+    engine.run()
+    assert engine.finished == [second, first]
+    assert first.retractions == 1
+
+
+def test_the_shortest_output_of_the_lowest_priority_goes_back():
+    rng = random.Random(7)
+    engine = FakeEngine(60)
+    kept = engine.add(tokens(rng, 5), max_tokens=50, priority=1)
+    for _ in range(3):
+        engine.step()
+    longer = engine.add(tokens(rng, 5), max_tokens=50)
+    for _ in range(2):
+        engine.step()
+    shorter = engine.add(tokens(rng, 5), max_tokens=50)
+    urgent = engine.add(tokens(rng, 5), max_tokens=50, priority=1)
+    engine.scheduler._books.growth.share = 0.0
+    order = []
+    while engine.scheduler.waiting or engine.scheduler.running:
+        order += engine.step().retracted
+    assert order[:3] == [shorter, longer, urgent]
+    assert kept.retractions == 0
+
+
+def test_the_retracted_are_at_the_front_and_find_their_work_in_the_cache():
+    rng = random.Random(8)
+    engine = FakeEngine(64)
+    engine.scheduler._books.growth.share = 0.0
+    first, second = (engine.add(tokens(rng, 8), max_tokens=40) for _ in range(2))
+    while not second.retractions:
+        engine.step()
+    progress = second.output_len
+    third = engine.add(first.token_ids)  # the best match of all, and it came later
+    assert progress > 20
+    while first in engine.scheduler._books.running:
+        decision = engine.step()
+        assert not any(w.request is second for w in decision.work)
+    engine.run()
+    assert engine.admissions == [first, second, third]
+    assert second.cached_tokens == 0
+
+
+def test_a_prefix_pinned_meanwhile_starves_one_request_not_all():
+    rng = random.Random(9)
+    engine = FakeEngine(100)
+    text = tokens(rng, 60)
+    engine.add(text)
+    engine.run()
+    doomed = engine.add(tokens(rng, 30), max_tokens=60)
+    engine.step()
+    pin = engine.cache.pin(np.array(text, np.int32))
+    fine = engine.add(tokens(rng, 10), max_tokens=5)
+    never = engine.add(tokens(rng, 50), max_tokens=5)
+    starved = []
+    while engine.scheduler.waiting or engine.scheduler.running:
+        starved += engine.step().starved
+    assert starved == [doomed, never]
+    assert fine in engine.finished
+    engine.cache.unpin(pin)
