@@ -44,6 +44,8 @@ TENSORS = {
         "models.convert",
         "models.tokenization",
         "native",
+        "operators",
+        "preparation",
         "products",
         "sampler",
         "stored_model",
@@ -105,7 +107,7 @@ def wrong_imports(name: str, source: str, *, is_package: bool = False) -> list[s
         if root in ONLY_HERE and name not in ONLY_HERE[root]:
             wrong.append(f"{name} imports {target}; only {ONLY_HERE[root]} may")
         if root in {"torch", "transformers"} and not handles_tensors(name):
-            wrong.append(f"{name} imports {target}; it works without tensors")
+            wrong.append(f"{name} imports {target}; only the rooms in TENSORS may")
     return wrong
 
 
