@@ -38,7 +38,9 @@ TENSORS = {
     f"agentrt.runtime.{name}"
     for name in [
         "attention",
+        "draw",
         "executor",
+        "logit_edits",
         "memory",
         "model",
         "models.convert",

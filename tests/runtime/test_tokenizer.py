@@ -113,6 +113,11 @@ def test_vocabulary_spells_every_text(kind: str) -> None:
     assert {bytes([b]) for b in range(256)} <= set(vocabulary)
 
 
+def test_an_end_token_is_no_text_even_if_it_is_not_special() -> None:
+    ours = Tokenizer(made.byte_level(), eos_token_ids=[300])
+    assert ours.vocabulary()[300] is None
+
+
 def test_a_word_that_is_an_added_token_is_still_text() -> None:
     ours = OURS["byte-level"]
     (think,) = ours.encode("<think>")

@@ -80,7 +80,7 @@ def damaged(folder: Path, name: str) -> list[str]:
 
 def forget(folder: Path, name: str) -> None:
     """Removes `name` and its manifest, so that the next `derived` makes it anew."""
-    with _locked(folder, name), storage_errors(folder):
+    with storage_errors(folder), _locked(folder, name):
         _discard(folder, name)
 
 

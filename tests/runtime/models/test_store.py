@@ -171,12 +171,20 @@ def test_a_folder_that_may_not_be_written_is_named(tmp_path: Path) -> None:
     assert str(tmp_path) in str(caught.value)
 
 
-def test_other_errors_of_a_build_come_through(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        FileNotFoundError(errno.ENOENT, "no source"),
+        PermissionError(errno.EACCES, "may not be read", "/elsewhere/model.safetensors"),
+    ],
+)
+def test_errors_that_are_not_the_folders_come_through(tmp_path: Path, error: OSError) -> None:
     def wrong(path: Path) -> None:
-        raise FileNotFoundError(errno.ENOENT, "no source")
+        raise error
 
-    with pytest.raises(FileNotFoundError, match="no source"):
+    with pytest.raises(type(error)) as caught:
         derived(tmp_path, "thing", wrong)
+    assert caught.value is error
 
 
 def test_the_second_waits_and_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
