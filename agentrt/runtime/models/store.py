@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMAT = 1
+MANIFEST = ".manifest.json"
 
 
 class FileFacts(TypedDict):
@@ -88,6 +89,12 @@ def stored_bytes(folder: Path, name: str) -> int:
     return sum(facts["size"] for facts in (_read_manifest(folder, name) or {}).values())
 
 
+def stored_names(folder: Path) -> list[str]:
+    """Names of everything whole in `folder`."""
+    names = (path.name.removesuffix(MANIFEST) for path in sorted(folder.glob(f"*{MANIFEST}")))
+    return [name for name in names if is_whole(folder, name)]
+
+
 def sha256_of(path: Path) -> str:
     """Hex SHA-256 of a file's content."""
     with path.open("rb") as file:
@@ -95,7 +102,7 @@ def sha256_of(path: Path) -> str:
 
 
 def manifest_path(folder: Path, name: str) -> Path:
-    return folder / f"{name}.manifest.json"
+    return folder / f"{name}{MANIFEST}"
 
 
 def _rebuild(
