@@ -75,7 +75,7 @@ def draw_from_top_k(
     logits: torch.Tensor, best: Float32Array, rows: Sequence[SampleRow]
 ) -> list[int]:
     """One token per row from what top_k, top_p and min_p keep, by inverse CDF in order of id."""
-    least = _kth_largest(logits, [min(row.params.top_k or 1, logits.shape[1]) for row in rows])
+    least = _kth_largest(logits, [row.params.top_k or 1 for row in rows])
     flat = _true_positions(logits >= least[:, None])
     values = _take(logits, flat)
     tokens: list[int] = []
@@ -133,7 +133,7 @@ def _share(top_p: float, total: int) -> int:
 
 def top_tokens(logits: torch.Tensor, k: int) -> Int64Array:
     """The k largest of one row of logits [V], largest first, of equals the lowest id first."""
-    least = _kth_largest(logits[None], [min(k, len(logits))])
+    least = _kth_largest(logits[None], [k])
     ids = _true_positions(logits >= least)
     return ids[by_likelihood(_take(logits, ids))[:k]]
 
@@ -152,7 +152,8 @@ def by_likelihood(logits: Float32Array) -> Int64Array:
 
 
 def _kth_largest(logits: torch.Tensor, ks: Sequence[int]) -> torch.Tensor:
-    """The ks[i]-th largest value of row i, float32 [R]; what is forbidden (-inf) is never it."""
+    """The ks[i]-th largest value of row i, or the least that is not forbidden; float32 [R]."""
+    ks = [min(k, logits.shape[1]) for k in ks]
     largest = logits.topk(max(ks), dim=1).values
     kth = largest.gather(1, torch.tensor(ks, device=logits.device)[:, None] - 1)[:, 0]
     return kth.clamp(min=torch.finfo(torch.float32).min)

@@ -1,4 +1,4 @@
-"""One request being served: what the scheduler plans with, and what tokens become for its caller."""
+"""One request being served: what the scheduler plans with, and what its caller is told."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ A recording is replayed without transformers, whose import alone takes longer th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -82,7 +82,7 @@ def _module(files: ModelFiles, dtype: torch.dtype) -> nn.Module:
 
     config = AutoConfig.from_pretrained(files.folder, local_files_only=True)
     state = {name: tensor for path in files.weights for name, tensor in load_file(path).items()}
-    kind = AutoModelForCausalLM._model_mapping[type(config)]
+    kind: Any = AutoModelForCausalLM._model_mapping[type(config)]  # pyright: ignore[reportPrivateUsage]
     return kind.from_pretrained(
         None, config=config, state_dict=state, dtype=dtype, attn_implementation="eager"
     )

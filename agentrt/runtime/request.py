@@ -132,7 +132,10 @@ class Request:
 
     def write_slots(self, start: int, slots: Int32Array) -> None:
         """Enters the slots of the tokens from `start` on, growing the table."""
-        self.slots = _written(self.slots, start, slots)
+        if len(slots) == 1 and start < len(self.slots):  # a decode; most calls are
+            self.slots[start] = slots[0]
+        else:
+            self.slots = _written(self.slots, start, slots)
 
     def drop_tokens(self, length: int) -> None:
         """Cuts token_ids to `length`; what KV it holds is for the scheduler to cut first."""

@@ -197,6 +197,10 @@ def _row_maxima(logits: torch.Tensor) -> tuple[Int64Array, Float32Array]:
 
 
 def _log_normalisers(logits: torch.Tensor, best: Float32Array) -> Float64Array:
-    """log(sum(exp(logits))) per row, from exact sums: the same bits in every batch."""
+    """log(sum(exp(logits))) per row, from exact sums: the same bits in every batch.
+
+    NaN where the largest logit is not finite.
+    """
     totals = weights_of(logits, best, [1.0] * len(best)).sum(1).cpu().numpy()
-    return best.astype(np.float64) + np.log(totals / UNIT)
+    usable = np.where(np.isfinite(best), totals, UNIT)
+    return np.where(np.isfinite(best), best + np.log(usable / UNIT), np.nan)

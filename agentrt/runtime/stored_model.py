@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -94,8 +94,8 @@ def _load(
         return load_packed(files, kernels, _form(config, files))
     if config.weights in ("int8", "file"):
         raise InvalidRequest(
-            f"weights={config.weights!r} needs the native CPU kernels; use weights='auto', or leave "
-            "kernels and device to be chosen"
+            f"weights={config.weights!r} needs the native CPU kernels; use weights='auto', or "
+            "leave kernels and device to be chosen"
         )
     wanted = "fp32" if device.type == "cpu" else "bf16"
     dtype = _DTYPES[wanted if config.weights == "auto" else config.weights]
@@ -112,8 +112,8 @@ def _form(config: RuntimeConfig, files: ModelFiles) -> WeightForm:
         )
     if config.weights == "file" and files.blocks is None:
         raise InvalidRequest(
-            f"weights='file' multiplies by a file's own quantised blocks and {files.name} has none; "
-            "use 'fp32' or 'int8'"
+            f"weights='file' multiplies by a file's own quantised blocks and {files.name} has "
+            "none; use 'fp32' or 'int8'"
         )
     return config.weights
 

@@ -10,7 +10,6 @@ __all__ = [
     "cache_dir",
     "derived",
     "is_stored",
-    "is_whole",
     "models_dir",
     "pull",
     "resolve",

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
+    from agentrt.runtime.batch import Int64Array
     from agentrt.runtime.request import Request
 
 
@@ -29,10 +30,6 @@ class GrowthEstimate:
         self.share = self.FIRST
         self._seen = self.TRUST
 
-    def expected(self, request: Request) -> float:
-        """Output tokens still to be expected; 0 for a request that samples nothing."""
-        return self.share * request.output_left
-
     def finished(self, request: Request) -> None:
         if request.max_tokens:
             used = min(1.0, request.output_len / request.max_tokens)
@@ -52,33 +49,31 @@ class Demand:
     Serving under SLA Guarantees" (Gong et al., ASPLOS 2025).
     """
 
-    def __init__(self, estimate: GrowthEstimate, running: Iterable[Request]) -> None:
+    def __init__(self, estimate: GrowthEstimate, running: Sequence[Request]) -> None:
         self._estimate = estimate
-        self.missing = 0
-        self._steps: list[float] = []
-        self._tails: list[int] = []
-        for request in running:
-            self.add(request, request.remaining)
+        self.missing = sum([r.remaining for r in running])
+        self._left = np.array([r.output_left for r in running], dtype=np.int64)
+        self._tails = np.array([r.computed - r.tree_len for r in running], dtype=np.int64)
 
-    def add(self, request: Request, missing: int) -> None:
-        self.missing += missing
-        self._steps.append(self._estimate.expected(request))
-        self._tails.append(request.computed - request.tree_len)
+    def add(self, request: Request) -> None:
+        """Counts in a request that has just been let in."""
+        self.missing += request.remaining
+        self._left = np.append(self._left, request.output_left)
+        self._tails = np.append(self._tails, 0)
 
     def peak(self) -> int:
         """The most slots that will be needed at once."""
-        return self.missing + self._growth(self._steps, self._tails)
+        return self.missing + self._growth(self._left, self._tails)
 
     def peak_with(self, request: Request, missing: int) -> int:
         """The peak if one more request, that holds no slots yet, were added."""
-        steps = [*self._steps, self._estimate.expected(request)]
-        return self.missing + missing + self._growth(steps, [*self._tails, 0])
+        left = np.append(self._left, request.output_left)
+        return self.missing + missing + self._growth(left, np.append(self._tails, 0))
 
-    @staticmethod
-    def _growth(steps: list[float], tails: list[int]) -> int:
-        steps_left, held = np.array(steps), np.array(tails)
-        longest_first = np.argsort(-steps_left)
+    def _growth(self, left: Int64Array, tails: Int64Array) -> int:
+        longest_first = np.argsort(-left)
+        steps = self._estimate.share * left[longest_first]
         # When the i-th ends, those up to it have grown by its steps and those after it are gone.
-        gone = held.sum() - np.cumsum(held[longest_first])
-        grown = steps_left[longest_first] * np.arange(1, len(steps) + 1)
+        gone = tails.sum() - np.cumsum(tails[longest_first])
+        grown = steps * np.arange(1, len(steps) + 1)
         return int(np.ceil((grown - gone).max(initial=0)))

@@ -90,11 +90,11 @@ class Step:
         self._add(wanted)
 
     def _decoding(self) -> list[Request]:
-        running = self.books.running
-        for request in running:
-            if not request.remaining:  # cut, and nothing appended: its last token's logits are due
-                self.books.keep(request, request.target - 1)
-        return [request for request in running if request.computed >= request.prompt_len]
+        decoding = [r for r in self.books.running if r.computed >= r.prompt_len]
+        for request in [r for r in decoding if not r.remaining]:
+            # Cut, and nothing appended: the logits after its last token are wanted again.
+            self.books.keep(request, request.target - 1)
+        return [r for r in decoding if r.computed >= r.prompt_len]
 
     def _prefill(self) -> None:
         """What is left of the budget, to prompts: those begun go first among equals."""
@@ -162,7 +162,7 @@ class Step:
         return has_room or request.status is RequestStatus.FINISHED
 
     def _start(self, request: Request) -> None:
-        self._running_demand().add(request, request.remaining)
+        self._running_demand().add(request)
         self.books.waiting.admit(request)
         request.status = RequestStatus.RUNNING
         self.books.running.add(request)
@@ -170,7 +170,7 @@ class Step:
 
     def _running_demand(self) -> Demand:
         if self._demand is None:
-            self._demand = Demand(self.books.growth, self.books.running)
+            self._demand = Demand(self.books.growth, list(self.books.running))
         return self._demand
 
     def _make_room(self) -> bool:
