@@ -14,7 +14,7 @@ one arithmetic serves every device.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from agentrt.generation import SamplingParams
     from agentrt.runtime.batch import Float32Array, Int64Array, SampleRow
 
 
@@ -58,49 +59,61 @@ def edited(logits: torch.Tensor, rows: Sequence[SampleRow]) -> torch.Tensor:
     return logits.index_add(0, torch.tensor(masked, device=logits.device), forbidden)
 
 
+class _Touched(NamedTuple):
+    """The tokens that a row's steps 1 to 4 touch, int64; `banned` may repeat itself."""
+
+    biased: Int64Array
+    seen: Int64Array  # in the prompt or the output
+    used: Int64Array  # in the output
+    times_used: Int64Array
+    banned: Int64Array
+
+    @classmethod
+    def by(cls, row: SampleRow) -> _Touched:
+        params = row.params
+        penalises_output = _penalises_output(row)
+        repeats = params.repetition_penalty != 1.0
+        history = _as_ids(row.history if repeats or penalises_output else ())
+        seen = np.unique(np.concatenate([_as_ids(row.prompt), history])) if repeats else _NONE
+        used = np.unique(history, return_counts=True) if penalises_output else (_NONE, _NONE)
+        return cls(_as_ids(params.logit_bias), seen, *used, _as_ids(row.banned))
+
+    def ids(self) -> Int64Array:
+        """All of them, ascending, each once."""
+        return np.unique(np.concatenate([self.biased, self.seen, self.used, self.banned]))
+
+
 def _with_changed_values(logits: torch.Tensor, rows: Sequence[SampleRow]) -> torch.Tensor:
     """Steps 1 to 4, with one gather and one scatter for all the rows."""
-    touched = [_touched(row) for row in rows]
-    if not any(map(len, touched)):
+    changing = [i for i, row in enumerate(rows) if changes_values(row) or row.banned]
+    if not changing:
         return logits
-    offsets = np.repeat(np.arange(len(rows)) * logits.shape[1], [len(ids) for ids in touched])
-    flat = torch.from_numpy(np.concatenate(touched) + offsets).to(logits.device)
-    values = logits.take(flat).cpu().numpy()
-    start = 0
-    for row, ids in zip(rows, touched, strict=True):
-        _change(values[start : start + len(ids)], ids, row)
-        start += len(ids)
-    return logits.put(flat, torch.from_numpy(values).to(logits.device))
+    touched = [_Touched.by(rows[i]) for i in changing]
+    ids = [its.ids() for its in touched]
+    starts = [i * logits.shape[1] for i in changing]
+    flat = np.concatenate([some + start for some, start in zip(ids, starts, strict=True)])
+    at = torch.from_numpy(flat).to(logits.device)
+    values, end = logits.take(at).cpu().numpy(), 0
+    for i, its, its_ids in zip(changing, touched, ids, strict=True):
+        start, end = end, end + len(its_ids)
+        _change(values[start:end], its_ids, its, rows[i].params)
+    return logits.put(at, torch.from_numpy(values).to(logits.device))
 
 
-def _touched(row: SampleRow) -> Int64Array:
-    """The tokens whose logits steps 1 to 4 change, ascending, each once."""
-    parts = [_as_ids(row.params.logit_bias), _as_ids(row.banned)]
-    if row.params.repetition_penalty != 1.0:
-        parts += [_as_ids(row.prompt), _as_ids(row.history)]
-    elif _penalises_output(row):
-        parts.append(_as_ids(row.history))
-    some = [ids for ids in parts if len(ids)]
-    return np.unique(np.concatenate(some)) if some else parts[0]
-
-
-def _change(values: Float32Array, ids: Int64Array, row: SampleRow) -> None:
+def _change(
+    values: Float32Array, ids: Int64Array, touched: _Touched, params: SamplingParams
+) -> None:
     """Changes `values`, the logits of the tokens `ids`, in place."""
-    params = row.params
     # A value may overflow here; the caller looks for that and fails the row.
     with np.errstate(over="ignore"):
-        if params.logit_bias:
-            bias = np.fromiter(params.logit_bias.values(), np.float32)
-            values[np.searchsorted(ids, _as_ids(params.logit_bias))] += bias
-        if (penalty := np.float32(params.repetition_penalty)) != 1:
-            seen = np.searchsorted(ids, np.concatenate([_as_ids(row.prompt), _as_ids(row.history)]))
-            old = values[seen]
-            values[seen] = np.where(old < 0, old * penalty, old / penalty)
-        if _penalises_output(row):
-            used, times = np.unique(_as_ids(row.history), return_counts=True)
-            loss = times * params.frequency_penalty + params.presence_penalty
-            values[np.searchsorted(ids, used)] -= loss.astype(np.float32)
-    values[np.searchsorted(ids, _as_ids(row.banned))] = -np.inf
+        bias = np.fromiter(params.logit_bias.values(), np.float32)
+        values[np.searchsorted(ids, touched.biased)] += bias
+        seen = np.searchsorted(ids, touched.seen)
+        old, penalty = values[seen], np.float32(params.repetition_penalty)
+        values[seen] = np.where(old < 0, old * penalty, old / penalty)
+        loss = touched.times_used * params.frequency_penalty + params.presence_penalty
+        values[np.searchsorted(ids, touched.used)] -= loss.astype(np.float32)
+    values[np.searchsorted(ids, touched.banned)] = -np.inf
 
 
 def _penalises_output(row: SampleRow) -> bool:
@@ -110,6 +123,9 @@ def _penalises_output(row: SampleRow) -> bool:
 
 def _as_ids(tokens: Sequence[int] | dict[int, float]) -> Int64Array:
     return np.fromiter(tokens, np.int64, len(tokens))
+
+
+_NONE = _as_ids(())
 
 
 def _byte_table() -> npt.NDArray[np.float32]:

@@ -60,7 +60,7 @@ def sample(logits: torch.Tensor, rows: Sequence[SampleRow]) -> tuple[Sampled, ..
         for i, outcome in zip(block, chosen, strict=True):
             outcomes[i] = outcome
     return tuple(
-        _answer(outcome, row, logits[i], best[i : i + 1])
+        _answer(outcome, row, logits, best, i)
         for i, (outcome, row) in enumerate(zip(outcomes, rows, strict=True))
     )
 
@@ -170,9 +170,9 @@ def _take_rows(logits: torch.Tensor, indices: list[int]) -> torch.Tensor:
 
 
 def _answer(
-    outcome: int | str | None, row: SampleRow, logits: torch.Tensor, best: Float32Array
+    outcome: int | str | None, row: SampleRow, logits: torch.Tensor, best: Float32Array, i: int
 ) -> Sampled:
-    """The result of one row: logits [V], and the largest of them as an array of one."""
+    """The result of row i, with what it wants to know of its logits as the model gave them."""
     if not isinstance(outcome, int):
         return Sampled(-1, error=outcome)
     params = row.params
@@ -180,9 +180,10 @@ def _answer(
         return Sampled(outcome)
     ids = np.asarray([outcome], np.int64)
     if params.top_logprobs:
-        ids = np.concatenate([ids, top_tokens(logits, params.top_logprobs)])
-    values = logits.take(torch.from_numpy(ids).to(logits.device)).cpu().numpy()
-    logprobs = (values - _log_normalisers(logits[None], best)).tolist()
+        ids = np.concatenate([ids, top_tokens(logits[i], params.top_logprobs)])
+    values = logits[i].take(torch.from_numpy(ids).to(logits.device)).cpu().numpy()
+    normaliser = _log_normalisers(logits[i : i + 1], best[i : i + 1])
+    logprobs = (values - normaliser).tolist()
     top = zip(ids.tolist()[1:], logprobs[1:], strict=True)
     return Sampled(outcome, logprobs[0], tuple(pair for pair in top if pair[1] > -math.inf))
 

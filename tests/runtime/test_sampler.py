@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrt.runtime import sampler
+from agentrt.runtime import draw, sampler
 from agentrt.runtime.sampler import sample
 from tests.runtime.sampling import mask_of, random_logits, row
 
@@ -49,6 +49,14 @@ def test_greedy_under_a_mask_takes_the_largest_allowed():
         assert only(logits, mask=mask_of(allowed, 1000)).token_id == best
 
 
+def test_every_bit_of_a_mask_is_that_of_its_token():
+    """The likeliest token is forbidden but where it is the one that is allowed."""
+    pairs = [(allowed, likeliest) for allowed in range(0, 67, 2) for likeliest in range(67)]
+    logits = torch.nn.functional.one_hot(torch.tensor([likeliest for _, likeliest in pairs]))
+    answers = sample(logits.float(), [row(mask=mask_of([allowed], 67)) for allowed, _ in pairs])
+    assert [answer.token_id for answer in answers] == [allowed for allowed, _ in pairs]
+
+
 @pytest.mark.parametrize("vocab_size", [1, 31, 32, 33, 100])
 def test_mask_bits_beyond_the_vocabulary_do_not_matter(vocab_size: int):
     mask = np.full(-(-vocab_size // 32), 0xFFFFFFFF, np.uint32)
@@ -76,6 +84,15 @@ def test_each_seed_and_position_draws_anew():
     tokens = {only(logits, temperature=1.0, seed=s, position=p).token_id for s, p in PAIRS}
     assert len(tokens) >= len(PAIRS) - 1
     assert only(logits, temperature=1.0, seed=5) == only(logits, temperature=1.0, seed=5)
+
+
+@pytest.mark.parametrize("how", [{}, {"top_p": 0.99}, {"top_k": 4}], ids=str)
+@pytest.mark.parametrize(("share", "token_id"), [(0.0, 1), (0.49, 1), (0.5, 3), (1.0, 3)])
+def test_a_token_owns_its_share_up_to_the_next_ones(monkeypatch, how, share, token_id):
+    """[0, 1/2) belongs to the first of two, [1/2, 1) to the second; none to what is impossible."""
+    monkeypatch.setattr(draw, "random_uint64", lambda *_: min(int(share * 2**64), 2**64 - 1))
+    logits = [-math.inf, 0.0, -math.inf, 0.0, -math.inf]
+    assert only(logits, temperature=1.0, **how).token_id == token_id
 
 
 PAIRS = [(seed, position) for seed in (0, 1, 2**62) for position in (0, 1, 50_000)]
