@@ -56,7 +56,7 @@ class SamplingOptions(TypedDict, total=False):
     presence_penalty: float
     repetition_penalty: float
     logit_bias: dict[int, float]
-    stop: tuple[str, ...] | list[str]
+    stop: str | tuple[str, ...] | list[str]
     stop_token_ids: tuple[int, ...] | list[int]
     ignore_eos: bool
     seed: int | None

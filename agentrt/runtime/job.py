@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -72,7 +73,11 @@ class Job:
         spec = loaded.executor.spec
         check_params(submission.params, spec)
         max_tokens = check_prompt(
-            tokens, submission.params.max_tokens, spec, loaded.executor.num_slots
+            tokens,
+            submission.params.max_tokens,
+            spec,
+            loaded.executor.num_slots,
+            min_tokens=submission.params.min_tokens,
         )
         self.reply = reply
         self.submission = submission
@@ -160,9 +165,11 @@ class Job:
         )
 
     def _banned(self) -> Sequence[int]:
-        if len(self._output) >= self.submission.params.min_tokens:
+        params = self.submission.params
+        if len(self._output) >= params.min_tokens:
             return ()
-        return (*self._spec.eos_token_ids, *self.submission.params.stop_token_ids)
+        ends = () if params.ignore_eos else self._spec.eos_token_ids
+        return (*ends, *params.stop_token_ids)
 
     def positions_to_score(self, start: int, end: int) -> Int64Array:
         """Prompt positions p in [start, end) whose row says how likely prompt token p + 1 is."""
@@ -180,7 +187,11 @@ class Job:
     def on_scored(self, positions: Int64Array, scores: Iterator[float]) -> None:
         """Takes one score for each position, from those of the whole step."""
         for position in positions.tolist():
-            self._scores[position + 1] = next(scores)
+            self._scores[position + 1] = score = next(scores)
+            if math.isnan(score):
+                self._error = GenerationFailed(
+                    f"the model gave no finite distribution after prompt token {position}"
+                )
 
     def scores_by_slot(self, start: int, end: int) -> tuple[Int32Array, Float32Array]:
         """The slots of the prompt tokens in [start, end) whose score is known, and the scores."""
