@@ -113,7 +113,7 @@ class ChatTemplate:
             raise InvalidRequest("a chat needs at least one message, none was given")
         turns = [self._guarded(_as_dict(message)) for message in messages]
         if continue_final:
-            turns[-1] = {**turns[-1], "content": f"{turns[-1]['content']}{END}"}
+            turns[-1] = {**turns[-1], "content": f"{turns[-1].get('content') or ''}{END}"}
         template = self._template("tool_use" if tools else "default")
         arguments = {
             **self._special_tokens,

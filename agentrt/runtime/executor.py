@@ -24,7 +24,7 @@ class TorchExecutor:
         self._model = model
 
     def execute(self, batch: Batch) -> StepResult:
-        """One forward pass, then one choice for each sample row and one score for each score row."""
+        """One forward pass, then a choice for each sample row and a score for each score row."""
         sampled_rows = np.asarray([row.row for row in batch.samples], np.int64)
         rows = np.concatenate([sampled_rows, batch.score_rows])
         with torch.inference_mode():

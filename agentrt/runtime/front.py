@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from contextlib import contextmanager
 from operator import index
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex, cast
 
 from agentrt.errors import InvalidRequest
 from agentrt.messages import Message
@@ -32,13 +32,13 @@ class Front:
         self.loaded = loaded
         self.thread = thread
 
-    def tokens(self, prompt: Prompt) -> list[int]:
+    def tokens(self, prompt: object) -> list[int]:
         """A prompt as token ids. Raises InvalidRequest for what is none of the three forms."""
         if isinstance(prompt, str):
             return self.loaded.codec.encode(prompt)
         if not isinstance(prompt, Iterable) or isinstance(prompt, bytes | bytearray):
             raise _no_prompt(type(prompt).__name__)
-        parts = list(prompt)
+        parts = list(cast("Iterable[object]", prompt))
         messages = [part for part in parts if isinstance(part, Message)]
         if messages and len(messages) == len(parts):
             return self.loaded.codec.encode_chat(messages)

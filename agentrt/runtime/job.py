@@ -1,4 +1,4 @@
-"""One request being served: what the scheduler plans with, and what tokens become for its caller."""
+"""One request being served: what the scheduler plans with, and what its caller is told."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Job:
             priority=submission.priority,
             deadline=None if submission.timeout is None else now + submission.timeout,
             namespace=submission.namespace,
-            score_from=submission.score_from,
+            score_from=_scorable(submission.score_from, len(tokens)),
         )
         self._advance(_refuse_truncation)
 
@@ -312,6 +312,11 @@ def _matcher(submission: Submission, max_tokens: int) -> Matcher | None:
             f"takes {constraint.min_tokens} tokens: raise max_tokens to at least that"
         )
     return constraint.matcher()
+
+
+def _scorable(first: int | None, prompt_len: int) -> int | None:
+    """A first prompt token to score, if the prompt has it."""
+    return first if first is not None and first < prompt_len else None
 
 
 def _constraint_failed(error: Exception) -> AgentrtError:

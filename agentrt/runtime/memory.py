@@ -39,9 +39,9 @@ def pool_slots(spec: ModelSpec, config: RuntimeConfig, device: torch.device) -> 
     if slots < _LEAST_TOKENS:
         raise UnsupportedModel(
             f"{spec.name} takes {spec.kv_bytes_per_token} bytes of KV memory a token; a pool of "
-            f"{_LEAST_TOKENS} tokens is {_gib(_LEAST_TOKENS, spec)}, and {config.kv_memory_share:.0%} "
-            f"of the {free / 2**30:.2f} GiB free on {device} is less; free some memory, use a "
-            "smaller model, or set kv_tokens"
+            f"{_LEAST_TOKENS} tokens is {_gib(_LEAST_TOKENS, spec)}, and "
+            f"{config.kv_memory_share:.0%} of the {free / 2**30:.2f} GiB free on {device} is less; "
+            "free some memory, use a smaller model, or set kv_tokens"
         )
     return slots
 

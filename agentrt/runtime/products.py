@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from agentrt.runtime.models import derived, is_whole
 from agentrt.runtime.native import LAYOUT, Q4Weight, Q8Weight
 
 if TYPE_CHECKING:
@@ -24,6 +23,13 @@ WeightForm = Literal["fp32", "int8", "file"]
 
 Tensors = dict[str, "torch.Tensor"]
 
+_FILE = "packed.safetensors"
+
+
+def packed_name(form: WeightForm) -> str:
+    """Names what is packed by the layout it has, so that another version packs its own."""
+    return f"packed-{form}-{LAYOUT}"
+
 
 class PackedProducts:
     """Makes the products of one model in one form, and keeps what it packed beside the model.
@@ -33,23 +39,19 @@ class PackedProducts:
     for it, and then only what has blocks of 32 to quantise.
     """
 
-    def __init__(self, kernels: Kernels, files: ModelFiles, form: WeightForm) -> None:
+    def __init__(
+        self,
+        kernels: Kernels,
+        files: ModelFiles,
+        form: WeightForm,
+        *,
+        stored: Path | None = None,
+    ) -> None:
         self._kernels = kernels
-        self._folder = files.folder
-        self._name = f"packed-{form}-{LAYOUT}.safetensors"
         self._form: WeightForm = form
         self._blocks = {} if form != "file" or files.blocks is None else _mapped(files.blocks)
-        self._stored = _by_product(_mapped(self._path)) if self.is_stored else {}
+        self._stored = {} if stored is None else _by_product(_mapped(stored / _FILE))
         self._made: dict[str, PackedLinear] = {}
-
-    @property
-    def is_stored(self) -> bool:
-        """Everything is packed on disk: weights themselves are no longer needed."""
-        return is_whole(self._folder, self._name)
-
-    @property
-    def _path(self) -> Path:
-        return self._folder / self._name
 
     def __call__(self, group: LinearGroup) -> PackedLinear:
         stored = self._stored.get(group.key)
@@ -57,22 +59,14 @@ class PackedProducts:
         self._made[group.key] = product
         return product
 
-    def store(self) -> None:
-        """Writes what was packed, for the next start. Raises StorageError."""
-        if self.is_stored:
-            return
+    def store(self, folder: Path) -> None:
+        """Writes what was made into an existing folder, for `stored` of the next start."""
         tensors = {
             f"{key}/{part}": tensor.contiguous()
             for key, product in self._made.items()
             for part, tensor in product.state().items()
         }
-        size = sum(tensor.nbytes for tensor in tensors.values())
-        derived(
-            self._folder,
-            self._name,
-            lambda path: save_file(tensors, path),
-            needed_bytes=size,
-        )
+        save_file(tensors, folder / _FILE)
 
     def _pack(self, group: LinearGroup) -> PackedLinear:
         biases = _biases(group)
@@ -103,7 +97,9 @@ def _biases(group: LinearGroup) -> list[torch.Tensor] | None:
 
 
 def _mapped(path: Path) -> Tensors:
-    """The tensors of a file, mapped rather than read."""
+    """The tensors of a file, mapped rather than read; none if there is no such file."""
+    if not path.is_file():
+        return {}
     with safe_open(path, framework="pt") as file:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 

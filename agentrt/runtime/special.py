@@ -65,11 +65,11 @@ class SpecialTokens:
                 f"the tokenizer's {before} token ids are not contiguous: id {before} is taken"
             )
         for token in tokens.values():
-            rules = {
-                name: getattr(token, name)
-                for name in ("single_word", "lstrip", "rstrip", "normalized")
-            }
-            backend.add_tokens([AddedToken(self._alias[token.content], special=False, **rules)])
+            # Found before the text is normalised, whatever the original: a normalizer that puts a
+            # space before the token's text would have it found there only.
+            rules = {name: getattr(token, name) for name in ("single_word", "lstrip", "rstrip")}
+            alias = AddedToken(self._alias[token.content], special=False, normalized=False, **rules)
+            backend.add_tokens([alias])
         return {_id(backend, self._alias[text]): i for text, i in self.ids.items()}
 
 

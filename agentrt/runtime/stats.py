@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agentrt.generation import Usage
@@ -29,7 +29,7 @@ class RuntimeStats:
     slots_held: int = 0
     steps: int = 0
     finished: int = 0
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     """Summed over the finished requests."""
     computed_tokens: int = 0
     """Tokens that went through the model: prompts, decoded tokens, and what had to be redone."""

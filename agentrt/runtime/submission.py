@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agentrt.errors import InvalidRequest
-from agentrt.generation import SamplingParams
 from agentrt.runtime.checks import make_params
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from agentrt.generation import SamplingParams
     from agentrt.matching import Constraint
 
 

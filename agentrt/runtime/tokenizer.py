@@ -118,10 +118,11 @@ class Tokenizer:
         return known
 
     def vocabulary(self) -> list[bytes | None]:
-        """Bytes of every token, by id; None for special tokens and ids without a token."""
+        """Bytes of every token, by id; None for special and end tokens and ids without a token."""
         out: list[bytes | None] = [None] * self._size
+        silent = self._special_ids | self.eos_token_ids
         for token, i in self._backend.get_vocab(with_added_tokens=True).items():
-            if i < self._size and i not in self._special_ids:
+            if i < self._size and i not in silent:
                 out[i] = self._spelling.to_bytes(token)
         return out
 

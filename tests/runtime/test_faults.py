@@ -253,10 +253,12 @@ def test_a_loop_that_closes_under_a_generation_leaves_nothing() -> None:
 
 def test_a_keyboard_interrupt_comes_out_and_nothing_hangs() -> None:
     async def main() -> None:
-        async with Runtime(ScriptedModel.babbling()) as runtime:
-            async with runtime.stream("go on", max_tokens=4000) as stream:
-                async for _ in stream:
-                    raise KeyboardInterrupt
+        async with (
+            Runtime(ScriptedModel.babbling()) as runtime,
+            runtime.stream("go on", max_tokens=4000) as stream,
+        ):
+            async for _ in stream:
+                raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(main())

@@ -392,14 +392,6 @@ def test_namespaces_never_share(bench: Bench) -> None:
     bench.done()
 
 
-def test_acquire_match_stops_at_the_limit(bench: Bench) -> None:
-    bench.serve("abcdef")
-    match, node = bench.cache.acquire_match(toks("abcdef"), 5)
-    assert (match.length, node.depth()) == (5, 5)
-    bench.cache.release(node)
-    bench.done()
-
-
 def test_dump_stops_at_max_nodes_and_says_what_it_hides(bench: Bench) -> None:
     for text in ("aa", "ab", "ac", "b"):
         bench.serve(text)
@@ -442,13 +434,58 @@ def test_misuse_is_refused_and_changes_nothing(bench: Bench) -> None:
 
 def test_memory_follows_what_is_left_of_a_long_run() -> None:
     bench = Bench(4096)
-    for text in ("x" * 2000, "xy"):
+    for text in ("x" * 2000, "xy", "z" * 2000):
         bench.serve(text)
-    assert bench.cache.evict(1999) == 1999  # the long tail
-    (node,) = bench.cache.dump()[""].children
-    assert len(node.tokens) == 2
-    base = node.tokens.base
-    assert base is None or base.size <= 4
+    assert bench.cache.evict(1999 + 1 + 1) == 2001  # the long tail, y, and their x
+    assert bench.cache.evict(1900) == 1900
+    bench.serve("z" * 60 + "1")
+    bench.serve("z" * 60 + "2")
+    todo = list(bench.cache._tree.roots.values())
+    while todo:
+        node = todo.pop()
+        todo.extend(node.children.values())
+        for run in (node.tokens, node.slots):
+            assert run.base is None or run.base.size <= 2 * run.size
+    assert shape(bench) == [("z" * 60, [("1", []), ("2", []), ("z" * 40, [])])]
+    bench.done()
+
+
+def test_a_part_of_a_long_run_is_found_wherever_it_ends() -> None:
+    # The comparison goes in blocks; their edges are at 256, 256 + 1024, ...
+    bench = Bench(8192)
+    text = np.random.default_rng(2).integers(0, 9, 6000).astype(np.int32)
+    node = bench.cache.acquire(bench.cache.match(text))
+    bench.cache.release(bench.cache.extend(node, text, bench.alloc(6000)).node)
+    for end in (1, 2, 255, 256, 257, 1279, 1280, 1281, 1500, 5375, 5376, 5377, 5999):
+        other = text.copy()
+        other[end] = 9
+        assert bench.cache.match(other).length == end
+        assert bench.cache.match(text[:end]).length == end
+    assert bench.cache.match(np.append(text, text)).length == 6000
+    bench.done()
+
+
+def test_the_version_tells_when_a_new_match_could_differ(bench: Bench) -> None:
+    versions = [bench.cache.version]
+    node, _ = bench.start("abcd")
+    for change in (
+        lambda: bench.extend(node, "abcd"),
+        lambda: bench.cache.acquire(bench.cache.match(toks("ab"))),
+        lambda: bench.serve("abxy"),
+        lambda: bench.cache.evict(1),
+    ):
+        change()
+        versions.append(bench.cache.version)
+    assert len(set(versions)) == 5
+
+
+def test_a_lock_counts_as_a_use_at_once(bench: Bench) -> None:
+    bench.serve("abc")
+    bench.serve("xyz")
+    node, _ = bench.start("abc")
+    used = {child.tokens[0]: child.last_use for child in bench.cache.dump()[""].children}
+    assert used[ord("a")] > used[ord("x")]
+    bench.cache.release(node)
     bench.done()
 
 
@@ -457,6 +494,24 @@ def test_use_without_eviction_does_not_grow_the_queue(bench: Bench) -> None:
     for _ in range(1000):
         bench.cache.release(bench.start("abc")[0])
     assert len(bench.cache._tree.queue) < 200
+    bench.done()
+
+
+@pytest.mark.parametrize("uses", [10, 46, 60, 130, 200])  # before and after the queue is swept
+def test_the_order_of_eviction_survives_much_use(bench: Bench, uses: int) -> None:
+    texts = [chr(97 + i) for i in range(20)]
+    for text in texts:
+        bench.serve(text)
+    random = np.random.default_rng(3)
+    for _ in range(uses):
+        text = texts.pop(int(random.integers(0, 20)))
+        texts.append(text)
+        bench.cache.release(bench.start(text)[0])
+        bench.cache.check_integrity()
+    for i, text in enumerate(texts):
+        assert (bench.cached(text), bench.cache.cached) == (1, 20 - i)
+        bench.cache.evict(1)
+        assert bench.cached(text) == 0
     bench.done()
 
 

@@ -72,6 +72,12 @@ async def test_prompt_logprobs_are_those_of_every_token_but_the_first() -> None:
         await settled(runtime)
 
 
+async def test_a_prompt_of_one_token_has_nothing_to_score() -> None:
+    async with Runtime(ScriptedModel(next_letter)) as runtime:
+        done = await runtime.generate("a", max_tokens=2, prompt_logprobs=True)
+        assert (done.text, done.prompt_logprobs) == ("bc", ())
+
+
 async def test_known_prompt_logprobs_are_not_computed_again() -> None:
     model = ScriptedModel(next_letter)
     async with Runtime(model) as runtime:

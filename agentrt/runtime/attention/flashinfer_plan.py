@@ -86,7 +86,7 @@ PREFIX = Route("prefix", 0, None)
 def route(new: int, length: int, group_size: int) -> Route:
     """How a sequence of `new` query rows and `length` keys is served, whatever else is there.
 
-    The tiles are those of FlashInfer's FA2DetermineCtaTileQ (utils.cuh, 0.5 to 0.7); a wide
+    The tiles are those of FlashInfer's FA2DetermineCtaTileQ (utils.cuh, 0.5.0 and 0.7.4); a wide
     sequence has blocks enough without a split.
     """
     packed = new * group_size
@@ -148,7 +148,7 @@ def _part(
     keys: Int32Array,
 ) -> Part:
     every = _ragged(row, rows)
-    whole = len(every) == layout.num_tokens and bool((np.diff(every) == 1).all())
+    whole = len(every) == layout.num_tokens  # and in order, since parts keep the batch's order
     return Part(
         route=kind,
         rows=None if whole else every,

@@ -10,7 +10,7 @@ half of that bargain in `plan_decode`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.batch import Int64Array, Layout
 
 
+@runtime_checkable
 class SteadyAttention(Protocol):
     """What a backend adds to `AttentionBackend` when its decoding can be captured."""
 

@@ -3,5 +3,6 @@
 from agentrt.runtime.model.folder import load_model, record
 from agentrt.runtime.model.graph.trace import NotCapturable
 from agentrt.runtime.model.model import Model
+from agentrt.runtime.model.recording import Recording, load_recording
 
-__all__ = ["Model", "NotCapturable", "load_model", "record"]
+__all__ = ["Model", "NotCapturable", "Recording", "load_model", "load_recording", "record"]

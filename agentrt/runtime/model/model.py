@@ -8,6 +8,7 @@ import torch
 
 from agentrt.errors import InvalidRequest
 from agentrt.runtime.attention.base import KVCache
+from agentrt.runtime.attention.graphs import DecodeGraphs, SteadyAttention
 from agentrt.runtime.batch import ModelSpec
 from agentrt.runtime.model.check import Reference, check_against_eager
 from agentrt.runtime.model.decoder import EagerDecoder
@@ -44,6 +45,7 @@ class Model:
         self.device = device
         self._decoder = decoder
         self._backend: AttentionBackend | None = None
+        self._graphs: DecodeGraphs | None = None
 
     def __repr__(self) -> str:
         return (
@@ -71,10 +73,12 @@ class Model:
         """Attends through `backend`, and so into its KV pool, from now on."""
         self._backend = backend
         self._decoder.attach(backend)
+        if isinstance(backend, SteadyAttention):
+            self._graphs = DecodeGraphs(backend, self._compute_all, device=self.device)
 
     def detach(self) -> None:
         """Lets go of the backend and its KV pool."""
-        self._backend = None
+        self._backend = self._graphs = None
         self._decoder.detach()
 
     def forward(self, layout: Layout, rows: Int64Array) -> torch.Tensor:
@@ -85,10 +89,19 @@ class Model:
         if self._backend is None:
             raise InvalidRequest(f"{self.spec.name} has no attention backend; call attach first")
         with torch.inference_mode():
+            wanted = torch.from_numpy(rows).to(self.device)
+            steady = self._graphs.run(layout) if self._graphs is not None else None
+            if steady is not None:
+                return steady.index_select(0, wanted).float()
             self._backend.plan(layout)
-            arrays = (layout.token_ids, layout.positions, rows)
-            logits = self._decoder.run(*(torch.from_numpy(a).to(self.device) for a in arrays))
-            return logits.float()
+            arrays = (layout.token_ids, layout.positions)
+            ids, positions = (torch.from_numpy(a).to(self.device) for a in arrays)
+            return self._decoder.run(ids, positions, wanted).float()
+
+    def _compute_all(self, token_ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Logits of every token: the forward that is captured for steady decoding."""
+        rows = torch.arange(len(token_ids), device=token_ids.device)
+        return self._decoder.run(token_ids, positions, rows)
 
 
 class Prepared(NamedTuple):

@@ -12,7 +12,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 
+from agentrt.errors import ModelCorrupt
 from agentrt.runtime.attention.base import LayerAttention
 from agentrt.runtime.batch import ModelSpec
 from agentrt.runtime.model.graph.codec import decode_graph, encode_graph
@@ -65,8 +68,6 @@ class Recording:
 
         Without `linear_weights`, a load needs a product factory that keeps its own by group key.
         """
-        from safetensors.torch import save_file
-
         tensors = _Tensors()
         description = {
             "version": VERSION,
@@ -113,16 +114,24 @@ def load_recording(folder: Path, *, dtype: torch.dtype) -> Recording | None:
     """What `Recording.save` wrote, memory-mapped; None when there is none that can be used.
 
     One of another format, another dtype or another version of torch is not: what was verified then
-    may not hold now.
+    may not hold now. Raises ModelCorrupt when the files cannot be read as what they should be.
     """
     if not (folder / _JSON).is_file() or not (folder / _TENSORS).is_file():
         return None
+    try:
+        return _read(folder, dtype)
+    except (KeyError, TypeError, ValueError, SafetensorError) as error:
+        raise ModelCorrupt(
+            f"the recording in {folder} is damaged ({error}); delete {_JSON} and {_TENSORS} there "
+            "and load the model again"
+        ) from error
+
+
+def _read(folder: Path, dtype: torch.dtype) -> Recording | None:
     data: dict[str, Any] = json.loads((folder / _JSON).read_text())
     wanted = (VERSION, torch.__version__, str(dtype).removeprefix("torch."))
     if (data.get("version"), data.get("torch"), data.get("dtype")) != wanted:
         return None
-    from safetensors.torch import load_file
-
     tensors = load_file(folder / _TENSORS)
     spec: dict[str, Any] = {**data["spec"]}
     spec["eos_token_ids"] = frozenset(spec["eos_token_ids"])

@@ -3,14 +3,13 @@
 from agentrt.runtime.models.files import ModelFiles
 from agentrt.runtime.models.sources import is_stored, models_dir, pull, resolve
 from agentrt.runtime.models.storage import cache_dir
-from agentrt.runtime.models.store import derived, is_whole
+from agentrt.runtime.models.store import derived
 
 __all__ = [
     "ModelFiles",
     "cache_dir",
     "derived",
     "is_stored",
-    "is_whole",
     "models_dir",
     "pull",
     "resolve",

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agentrt.errors import InvalidRequest, ModelNotFound
+from agentrt.errors import InvalidRequest, ModelNotFound, StorageError
 from agentrt.runtime.models.fetch import PROVIDED, PULL, fetched
 from agentrt.runtime.models.files import ModelFiles, load_files
-from agentrt.runtime.models.storage import cache_dir
+from agentrt.runtime.models.storage import cache_dir, storage_errors
 from agentrt.runtime.models.store import damaged, derived, forget, is_whole
 
 if TYPE_CHECKING:
@@ -147,6 +147,7 @@ def _weight_files(folder: Path) -> list[Path]:
 def _hub_snapshot(model: str) -> Path:
     """The model's folder in the hub's own cache, downloaded if it is not there whole."""
     from huggingface_hub import snapshot_download
+    from huggingface_hub.constants import HF_HUB_CACHE
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
@@ -158,7 +159,10 @@ def _hub_snapshot(model: str) -> Path:
     except HFValidationError as error:
         raise ModelNotFound(f"{model!r} is neither a path that exists nor a hub id") from error
     try:
-        return Path(snapshot_download(model, allow_patterns=HUB_FILES))
+        with storage_errors(Path(HF_HUB_CACHE)):
+            return Path(snapshot_download(model, allow_patterns=HUB_FILES))
+    except StorageError:
+        raise
     except (HfHubHTTPError, OSError) as error:
         raise ModelNotFound(
             f"{model} is no local file or folder, and could not be fetched from the hub ({error}); "

@@ -37,7 +37,8 @@ def cache_dir() -> Path:
 def storage_errors(folder: Path, needed_bytes: int | None = None) -> Generator[None]:
     """Turns a full disk or a missing permission inside the block into a StorageError.
 
-    Libraries that write from native code report the errno inside their message only.
+    Libraries that write from native code report the errno inside their message only. What the block
+    may not read elsewhere is no error of this folder and passes through.
     """
     try:
         yield
@@ -47,7 +48,7 @@ def storage_errors(folder: Path, needed_bytes: int | None = None) -> Generator[N
         code = _errno(error)
         if code in FULL:
             raise disk_full(folder, needed_bytes) from error
-        if code in DENIED:
+        if code in DENIED and _is_about(error, folder):
             raise StorageError(
                 code, f"{folder} cannot be written ({error}); {_elsewhere()}", str(folder)
             ) from error
@@ -83,6 +84,11 @@ def _errno(error: BaseException) -> int | None:
         return error.errno
     told = re.search(r"os error (\d+)", str(error))
     return int(told[1]) if told else None
+
+
+def _is_about(error: BaseException, folder: Path) -> bool:
+    path = error.filename if isinstance(error, OSError) else None
+    return path is None or Path(path).absolute().is_relative_to(folder.absolute())
 
 
 def _elsewhere() -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMAT = 1
+MANIFEST = ".manifest.json"
 
 
 class FileFacts(TypedDict):
@@ -79,13 +80,19 @@ def damaged(folder: Path, name: str) -> list[str]:
 
 def forget(folder: Path, name: str) -> None:
     """Removes `name` and its manifest, so that the next `derived` makes it anew."""
-    with _locked(folder, name), storage_errors(folder):
+    with storage_errors(folder), _locked(folder, name):
         _discard(folder, name)
 
 
 def stored_bytes(folder: Path, name: str) -> int:
     """Total size of the files of `name`, as published."""
     return sum(facts["size"] for facts in (_read_manifest(folder, name) or {}).values())
+
+
+def stored_names(folder: Path) -> list[str]:
+    """Names of everything whole in `folder`."""
+    names = (path.name.removesuffix(MANIFEST) for path in sorted(folder.glob(f"*{MANIFEST}")))
+    return [name for name in names if is_whole(folder, name)]
 
 
 def sha256_of(path: Path) -> str:
@@ -95,7 +102,7 @@ def sha256_of(path: Path) -> str:
 
 
 def manifest_path(folder: Path, name: str) -> Path:
-    return folder / f"{name}.manifest.json"
+    return folder / f"{name}{MANIFEST}"
 
 
 def _rebuild(

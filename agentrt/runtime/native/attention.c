@@ -72,17 +72,24 @@ static int see_the_same(const tile *t, int64_t row, int64_t other, int64_t base)
 
 /* ---- one block ---- */
 
+/* 8 keys by up to 8 dimensions. */
+ALWAYS_INLINE void transpose_square(const float *const rows[8], int64_t d, int lanes, float *out) {
+    vf r[8];
+    UNROLL
+    for (int i = 0; i < 8; i++) r[i] = lanes == 8 ? vf_load(rows[i] + d) : vf_load_n(rows[i] + d, lanes);
+    vf_transpose(r);
+    UNROLL
+    for (int i = 0; i < 8; i++)
+        if (i < lanes) vf_store(out + (d + i) * KEYS, r[i]);
+}
+
 static void transpose_keys(const tile *t, const float *const rows[KEYS]) {
     int64_t dim = t->task->dim;
-    for (int group = 0; group < KEYS; group += 8)
-        for (int64_t d = 0; d < dim; d += 8) {
-            int lanes = dim - d < 8 ? (int)(dim - d) : 8;
-            vf r[8];
-            for (int i = 0; i < 8; i++)
-                r[i] = lanes == 8 ? vf_load(rows[group + i] + d) : vf_load_n(rows[group + i] + d, lanes);
-            vf_transpose(r);
-            for (int i = 0; i < lanes; i++) vf_store(t->keys + (d + i) * KEYS + group, r[i]);
-        }
+    for (int group = 0; group < KEYS; group += 8) {
+        int64_t d = 0;
+        for (; d + 8 <= dim; d += 8) transpose_square(rows + group, d, 8, t->keys + group);
+        if (d < dim) transpose_square(rows + group, d, (int)(dim - d), t->keys + group);
+    }
 }
 
 ALWAYS_INLINE void score_rows(const tile *t, int64_t row, int rows) {
@@ -94,12 +101,16 @@ ALWAYS_INLINE void score_rows(const tile *t, int64_t row, int rows) {
         UNROLL
         for (int i = 0; i < LANES; i++) s[r][i] = vf_set(0.0f);
     for (int64_t d = 0; d < dim; d++, k += KEYS) {
+        vf x[GROUP];
         UNROLL
-        for (int r = 0; r < rows; r++) {
-            vf x = vf_set(q[r * dim + d]);
+        for (int r = 0; r < rows; r++) x[r] = vf_set(q[r * dim + d]);
+        UNROLL
+        for (int i = 0; i < LANES; i++) {
+            vf key = vf_load(k + 8 * i);
+            KEEP(key);
             UNROLL
-            for (int i = 0; i < LANES; i++) {
-                s[r][i] = vf_fma(vf_load(k + 8 * i), x, s[r][i]);
+            for (int r = 0; r < rows; r++) {
+                s[r][i] = vf_fma(key, x[r], s[r][i]);
                 KEEP(s[r][i]);
             }
         }
@@ -147,12 +158,16 @@ ALWAYS_INLINE void add_values(const tile *t, const float *const v[KEYS], sight i
         for (int i = 0; i < lanes; i++) o[r][i] = vf_load(out + r * t->out_stride + 8 * i);
     for (int j = in.from; j < in.to; j++) {
         const float *value = v[j] + d;
+        vf weight[GROUP];
         UNROLL
-        for (int r = 0; r < rows; r++) {
-            vf weight = vf_set(w[r * KEYS + j]);
+        for (int r = 0; r < rows; r++) weight[r] = vf_set(w[r * KEYS + j]);
+        UNROLL
+        for (int i = 0; i < lanes; i++) {
+            vf part = vf_load(value + 8 * i);
+            KEEP(part);
             UNROLL
-            for (int i = 0; i < lanes; i++) {
-                o[r][i] = vf_fma(weight, vf_load(value + 8 * i), o[r][i]);
+            for (int r = 0; r < rows; r++) {
+                o[r][i] = vf_fma(weight[r], part, o[r][i]);
                 KEEP(o[r][i]);
             }
         }
@@ -181,9 +196,30 @@ ALWAYS_INLINE void weigh_rows(const tile *t, const float *const v[KEYS], sight i
         for (int r = 0; r < rows; r++) add_ragged_values(t, v, in, row + r, d);
 }
 
-/* Rows [from, to) against the block of keys at positions [base, base + KEYS) of `slots`. */
-static void attend_block(const tile *t, const int32_t *slots, int64_t base, int64_t from, int64_t to) {
+static void prefetch_row(const float *row, int64_t dim) {
+    for (int64_t d = 0; d < dim; d += 16) PREFETCH(row + d);
+}
+
+/* Where the block's K and V are. Slots lie anywhere, which the processor cannot foresee: V, needed
+ * after the scores, and the next block's K are asked for now. */
+static void find_block(const tile *t, const int32_t *slots, int64_t base, int64_t keys, int64_t end,
+                       const float *k[KEYS], const float *v[KEYS]) {
     const agentrt_attention_task *a = t->task;
+    for (int64_t j = 0; j < KEYS; j++) {
+        int64_t slot = slots[base + (j < keys ? j : keys - 1)]; /* beyond, any key: it is not seen */
+        k[j] = a->k + (slot * a->kv_heads + t->kv_head) * a->dim;
+        v[j] = a->v + (slot * a->kv_heads + t->kv_head) * a->v_dim;
+        prefetch_row(v[j], a->v_dim);
+        if (base + KEYS + j >= end) continue;
+        int64_t next = slots[base + KEYS + j];
+        prefetch_row(a->k + (next * a->kv_heads + t->kv_head) * a->dim, a->dim);
+    }
+}
+
+/* Rows [from, to) against the block of keys at positions [base, base + KEYS) of `slots`, of which
+ * those before `end` will follow. */
+static void attend_block(const tile *t, const int32_t *slots, int64_t base, int64_t end, int64_t from,
+                         int64_t to) {
     while (from < to && !sees(t, from, base)) from++;
     while (from < to && !sees(t, to - 1, base)) to--;
     int64_t keys = 0;
@@ -194,11 +230,7 @@ static void attend_block(const tile *t, const int32_t *slots, int64_t base, int6
     if (from == to) return;
 
     const float *k[KEYS], *v[KEYS];
-    for (int64_t j = 0; j < KEYS; j++) {
-        int64_t slot = slots[base + (j < keys ? j : keys - 1)]; /* beyond, any key will do: unseen */
-        k[j] = a->k + (slot * a->kv_heads + t->kv_head) * a->dim;
-        v[j] = a->v + (slot * a->kv_heads + t->kv_head) * a->v_dim;
-    }
+    find_block(t, slots, base, keys, end, k, v);
     transpose_keys(t, k);
     int64_t row = from;
     for (; row + GROUP <= to; row += GROUP) score_rows(t, row, GROUP);
@@ -246,14 +278,14 @@ static void attend_tile(tile *t, int64_t last_token, int64_t shared) {
     const agentrt_attention_task *a = t->task;
     const int32_t *slots = a->slots + a->kv_start[a->sequence[t->first_token]];
     begin_tile(t);
-    for (int64_t base = 0; base + KEYS <= shared; base += KEYS) attend_block(t, slots, base, 0, t->rows);
+    for (int64_t base = 0; base + KEYS <= shared; base += KEYS) attend_block(t, slots, base, shared, 0, t->rows);
     for (int64_t token = t->first_token; token < last_token;) {
         int32_t sequence = a->sequence[token];
         int64_t next = token;
         while (next < last_token && a->sequence[next] == sequence) next++;
         int64_t from = (token - t->first_token) * t->heads, to = (next - t->first_token) * t->heads;
         for (int64_t base = shared / KEYS * KEYS; base < a->visible[next - 1]; base += KEYS)
-            attend_block(t, a->slots + a->kv_start[sequence], base, from, to);
+            attend_block(t, a->slots + a->kv_start[sequence], base, a->visible[next - 1], from, to);
         token = next;
     }
     end_tile(t);

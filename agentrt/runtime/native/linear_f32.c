@@ -39,8 +39,10 @@ ALWAYS_INLINE void tile(const product *t, int64_t strip, int strips, int64_t row
         for (int s = 0; s < strips; s++) {
             const float *wk = w + s * STRIP * t->inputs + k * STRIP;
             vf w0 = vf_load(wk), w1 = vf_load(wk + 8);
+            KEEP(w0);
+            KEEP(w1);
             UNROLL
-           for (int r = 0; r < rows; r++) {
+            for (int r = 0; r < rows; r++) {
                 vf xk = vf_set(x[r * t->inputs + k]);
                 y[r][2 * s] = vf_fma(w0, xk, y[r][2 * s]);
                 y[r][2 * s + 1] = vf_fma(w1, xk, y[r][2 * s + 1]);

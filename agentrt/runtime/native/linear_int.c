@@ -103,24 +103,26 @@ ALWAYS_INLINE void panel_times_rows(const product *t, int64_t panel, int rows, i
     UNROLL
     for (int r = 0; r < rows; r++) y[r] = vf_set(0.0f);
     for (int64_t b = 0; b < t->blocks; b++, w += size, s += 2) {
-        vi sum[FEW_ROWS][2];
+        vi sum[FEW_ROWS];
         UNROLL
-        for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = vi_zero();
+        for (int r = 0; r < rows; r++) sum[r] = vi_zero();
         for (int p = 0; p < PAIRS; p += 4, a += 8) {
             vs q[4];
             unpack_four(w, p, q, is_q4);
             UNROLL
-           for (int r = 0; r < rows; r++)
+            for (int g = 0; g < 4; g++)
                 UNROLL
-               for (int g = 0; g < 4; g++)
-                    sum[r][g & 1] = vi_dot(sum[r][g & 1], q[g], vs_pair(a + r * stride + 2 * g));
+                for (int r = 0; r < rows; r++) {
+                    sum[r] = vi_dot(sum[r], q[g], vs_pair(a + r * stride + 2 * g));
+                    KEEP(sum[r]);
+                }
         }
         const uint16_t *halves = (const uint16_t *)(w + quants);
         vf d = vf_half(halves), m = is_q4 ? vf_half(halves + PANEL) : vf_set(0.0f);
         UNROLL
-       for (int r = 0; r < rows; r++) {
+        for (int r = 0; r < rows; r++) {
             const float *scale = s + r * t->blocks * 2;
-            vf total = vf_from_int(vi_add(sum[r][0], sum[r][1]));
+            vf total = vf_from_int(sum[r]);
             y[r] = vf_fma(total, vf_mul(d, vf_set(scale[0])), y[r]);
             if (is_q4) y[r] = vf_fma(m, vf_set(scale[1]), y[r]);
         }
@@ -182,8 +184,10 @@ ALWAYS_INLINE void strip_times_rows(const product *t, strip w, int64_t panel, in
 #pragma GCC unroll 4
         for (int p = 0; p < PAIRS; p++, a += 2, q += 4 * PANEL) {
             vs q0 = vs_load(q), q1 = vs_load(q + 2 * PANEL);
+            KEEP(q0);
+            KEEP(q1);
             UNROLL
-           for (int r = 0; r < rows; r++) {
+            for (int r = 0; r < rows; r++) {
                 vs x = vs_pair(a + r * stride);
                 sum[r][0] = vi_dot(sum[r][0], q0, x);
                 sum[r][1] = vi_dot(sum[r][1], q1, x);
@@ -195,7 +199,7 @@ ALWAYS_INLINE void strip_times_rows(const product *t, strip w, int64_t panel, in
         for (int half = 0; half < 2; half++) {
             vf d = vf_load(f + half * PANEL), m = vf_load(f + (2 + half) * PANEL);
             UNROLL
-           for (int r = 0; r < rows; r++) {
+            for (int r = 0; r < rows; r++) {
                 const float *scale = s + r * t->blocks * 2;
                 vf scaled = vf_mul(d, vf_set(scale[0]));
                 y[r][half] = vf_fma(vf_from_int(sum[r][half]), scaled, y[r][half]);

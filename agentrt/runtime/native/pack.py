@@ -86,7 +86,7 @@ def quantise_q8(weight: torch.Tensor) -> Q8Weight:
 
     weight [N, K] of any float dtype, K a multiple of 32.
     """
-    blocks = weight.float().unflatten(-1, (-1, BLOCK))
+    blocks = _blocks(weight.float())
     scales = (blocks.abs().amax(-1) / 127).half()
     steps = torch.where(scales > 0, 1 / scales.float(), 0.0)
     quants = (blocks * steps[..., None]).round().clamp(-127, 127)
@@ -118,12 +118,17 @@ def pack_f32(weight: torch.Tensor) -> torch.Tensor:
 
 def _panels(quants: torch.Tensor) -> torch.Tensor:
     """[N, K] as [N / 8, 8, K / 32, 32]."""
-    if quants.shape[-1] % BLOCK:
+    return _blocks(_pad_rows(quants)).unflatten(0, (-1, PANEL))
+
+
+def _blocks(weight: torch.Tensor) -> torch.Tensor:
+    """[N, K] as [N, K / 32, 32]."""
+    if weight.shape[-1] % BLOCK:
         raise InvalidRequest(
             f"a quantised weight needs inputs in blocks of {BLOCK} and this one has "
-            f"{quants.shape[-1]} inputs; pack it as float32"
+            f"{weight.shape[-1]} inputs; pack it as float32"
         )
-    return _pad_rows(quants).unflatten(-1, (-1, BLOCK)).unflatten(0, (-1, PANEL))
+    return weight.unflatten(-1, (-1, BLOCK))
 
 
 def _scale_bytes(scales: torch.Tensor) -> torch.Tensor:

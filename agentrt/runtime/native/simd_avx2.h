@@ -101,7 +101,7 @@ static inline vi vi_dot(vi sum, vs a, vs b) {
     return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
 }
 
-static inline void vf_transpose(vf r[8]) {
+static inline __attribute__((always_inline)) void vf_transpose(vf r[8]) {
     vf a0 = _mm256_unpacklo_ps(r[0], r[1]), a1 = _mm256_unpackhi_ps(r[0], r[1]);
     vf a2 = _mm256_unpacklo_ps(r[2], r[3]), a3 = _mm256_unpackhi_ps(r[2], r[3]);
     vf a4 = _mm256_unpacklo_ps(r[4], r[5]), a5 = _mm256_unpackhi_ps(r[4], r[5]);

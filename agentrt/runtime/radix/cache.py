@@ -91,13 +91,6 @@ class RadixCache:
         self._misses += len(match.tokens) - match.length
         return end
 
-    def acquire_match(
-        self, tokens: Int32Array, limit: int | None = None, namespace: str = ""
-    ) -> tuple[Match, Node]:
-        """Looks up at most `limit` of the tokens and locks what was found, in one go."""
-        match = self.match(tokens[:limit], namespace=namespace)
-        return match, self.acquire(match)
-
     @contextmanager
     def locked(self, match: Match) -> Generator[Hold]:
         """Acquires a match for a block; released at its end, however it ends, unless kept.

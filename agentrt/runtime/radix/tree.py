@@ -120,7 +120,7 @@ class Tree:
         bottom.last_use = max(link.last_use for link in chain)
         bottom.parent = above
         above.children[bottom.tokens.item(0)] = bottom
-        for link in chain[:-1]:
+        for link in chain[:-1]:  # the queue may still know it: it must keep nothing alive
             link.parent = None
             link.children = {}
         self.nodes -= len(chain) - 1
@@ -131,4 +131,3 @@ class Tree:
         """Forgets a namespace with nothing cached and nobody standing at its root."""
         if node.namespace is not None and not node.children and not node.lock_ref:
             del self.roots[node.namespace]
-            self.version += 1

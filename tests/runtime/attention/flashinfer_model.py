@@ -37,8 +37,8 @@ class _Wrapper:
         self.orders: list[Order] = []
 
     def _check(self, dtype: torch.dtype, page_size: int, *index_arrays: torch.Tensor) -> None:
+        self.page_size = page_size
         assert dtype in (torch.float16, torch.bfloat16)
-        assert page_size >= 1
         for array in index_arrays:
             assert array.dtype == torch.int32
             assert array.is_contiguous()
@@ -46,6 +46,7 @@ class _Wrapper:
     def _plan_orders(
         self,
         qo_indptr: torch.Tensor,
+        kv_indptr: torch.Tensor,
         heads: tuple[int, int],
         head_dim: int,
         split: int | None,
@@ -58,6 +59,11 @@ class _Wrapper:
             split = -1  # from the whole batch and the device
         order = Order(tile, None if disable_split else split)
         self.orders = [order] * (len(qo_indptr) - 1)
+        if order.kv_split is not None and order.kv_split > 0:
+            tiles = -(-qo_indptr.diff() * group // tile)
+            blocks = int((tiles * -(-kv_indptr.diff() // order.kv_split)).sum())
+            partial = blocks * tile * heads[0] * (head_dim + 1) * 4
+            assert partial <= self.workspace.numel(), "failed to allocate in the workspace"
 
 
 class BatchPrefillWithPagedKVCacheWrapper(_Wrapper):
@@ -111,7 +117,9 @@ class BatchPrefillWithPagedKVCacheWrapper(_Wrapper):
             "window_left": window_left,
             "logits_soft_cap": logits_soft_cap or 0.0,
         }
-        self._plan_orders(qo_indptr, self.heads, head_dim_qk, fixed_split_size, disable_split_kv)
+        self._plan_orders(
+            qo_indptr, paged_kv_indptr, self.heads, head_dim_qk, fixed_split_size, disable_split_kv
+        )
 
     def run(
         self,
@@ -123,6 +131,7 @@ class BatchPrefillWithPagedKVCacheWrapper(_Wrapper):
         assert q.is_contiguous()
         assert q.dtype == self.q_data_type
         assert paged_kv_cache[0].dtype == self.kv_data_type
+        assert paged_kv_cache[0].shape[1] == self.page_size
         assert q.shape == (int(self.qo_indptr[-1]), self.heads[0], self.head_dim)
         state = _attend(q, paged_kv_cache, self.qo_indptr, self.pages, **self.options)
         return state if return_lse else state[0]
@@ -196,7 +205,7 @@ class BatchDecodeWithPagedKVCacheWrapper(_Wrapper):
             "logits_soft_cap": logits_soft_cap or 0.0,
         }
         rows = torch.arange(len(indptr))
-        self._plan_orders(rows, self.heads, head_dim, fixed_split_size, disable_split_kv)
+        self._plan_orders(rows, indptr, self.heads, head_dim, fixed_split_size, disable_split_kv)
 
     def run(
         self,
@@ -209,6 +218,7 @@ class BatchDecodeWithPagedKVCacheWrapper(_Wrapper):
         assert q.is_contiguous()
         assert q.dtype == self.q_data_type
         assert paged_kv_cache[0].dtype == self.kv_data_type
+        assert paged_kv_cache[0].shape[1] == self.page_size
         assert q.shape == (len(self.pages[2]), self.heads[0], self.head_dim)
         rows = torch.arange(len(self.pages[0]))
         state = _attend(q, paged_kv_cache, rows, self.pages, **self.options)

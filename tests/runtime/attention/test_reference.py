@@ -129,15 +129,18 @@ def test_writes_only_the_new_slots() -> None:
 
 
 def test_a_nan_stays_in_its_own_sequence() -> None:
-    seqs = [Seq(1, 9), Seq(1, 30), Seq(7, 3), Seq(1, 31)]
-    w = world(layer(has_sinks=True), build(seqs))
+    """Two sequences are sound; every slot that is not theirs, in use or not, is NaN."""
+    layout = build([Seq(1, 9), Seq(1, 30), Seq(1, 31), Seq(7, 3), Seq(9, 40)])
+    w = world(layer(has_sinks=True), layout)
+    sound = [1, *range(3, 10)]
+    slots = [layout.kv_slots[layout.kv_indptr[b] : layout.kv_indptr[b + 1]] for b in (1, 3)]
+    for cache in (w.cache.k[0], w.cache.v[0]):
+        poisoned = torch.full_like(cache, torch.nan)
+        poisoned[np.concatenate(slots)] = cache[np.concatenate(slots)]
+        cache.copy_(poisoned)
     want = expected(w).float()
-    w.v[1] = torch.nan
-    w.k[9] = torch.nan
     got = w.run(TorchAttention(w.cache))
-    assert got[1].isnan().all()
-    assert got[9].isnan().all()
-    sound = [0, *range(2, 9)]
+    assert got[[0, 2]].isnan().all()
     torch.testing.assert_close(got[sound], want[sound], rtol=1e-5, atol=1e-5)
 
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from agentrt.runtime.model.linears import SharedProduct
 
 # R grows otherwise than T, so that a size that follows one is not mistaken for the other's.
-_TRACED = (StepSize(17, 3), StepSize(24, 8), StepSize(35, 12))
-_CHECKED = (StepSize(29, 5), StepSize(1, 1), StepSize(2, 2))
-_SLOTS = 64
+_TRACED = (StepSize(9, 3), StepSize(12, 8), StepSize(19, 13))
+_CHECKED = (StepSize(14, 5), StepSize(1, 1), StepSize(2, 2))
+_SLOTS = 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,151 @@
+"""Refuses requests that make no sense, before they cost anything.
+
+Every refusal says what was given, what was wanted and what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import reprlib
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pydantic
+
+from agentrt.errors import InvalidRequest, PromptTooLong
+from agentrt.generation import SamplingParams
+from agentrt.runtime.config import RuntimeConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from pydantic_core import ErrorDetails
+
+    from agentrt.runtime.batch import ModelSpec
+
+Model = TypeVar("Model", bound=pydantic.BaseModel)
+
+_FLOAT32_MAX = 3.4028234663852886e38
+
+
+def make_params(**options: Any) -> SamplingParams:
+    """Sampling parameters from keywords; a single stop string may stand for a tuple of one.
+
+    Raises InvalidRequest naming each option and value that is no good.
+    """
+    if isinstance(stop := options.get("stop"), str):
+        options["stop"] = (stop,)
+    return _make(SamplingParams, options, "sampling option")
+
+
+def make_config(config: RuntimeConfig | None, options: Mapping[str, object]) -> RuntimeConfig:
+    """`config`, or the defaults, with `options` in place of some of its fields.
+
+    Raises InvalidRequest naming each option and value that is no good.
+    """
+    given = config.model_dump() if config is not None else {}
+    return _make(RuntimeConfig, {**given, **options}, "runtime option")
+
+
+def check_params(params: SamplingParams, spec: ModelSpec) -> None:
+    """Raises InvalidRequest for parameters that are well formed and cannot be meant."""
+    if "" in params.stop:
+        raise InvalidRequest(
+            f"stop={params.stop!r} holds the empty string, which every text contains; leave it out"
+        )
+    if params.max_tokens is not None and params.min_tokens > params.max_tokens:
+        raise InvalidRequest(
+            f"min_tokens={params.min_tokens} is more than max_tokens={params.max_tokens}; lower "
+            "min_tokens or raise max_tokens"
+        )
+    _check_ids("stop_token_ids", params.stop_token_ids, spec)
+    _check_ids("logit_bias", params.logit_bias, spec)
+    for token_id, bias in params.logit_bias.items():
+        if bias != -math.inf and not abs(bias) <= _FLOAT32_MAX:
+            raise InvalidRequest(
+                f"logit_bias[{token_id}]={bias}; give a number that float32 holds, or -inf to "
+                "forbid the token"
+            )
+
+
+def check_prompt(
+    token_ids: Sequence[int],
+    max_tokens: int | None,
+    spec: ModelSpec,
+    pool_slots: int,
+    *,
+    min_tokens: int = 0,
+) -> int:
+    """How many tokens may be generated after the prompt: max_tokens, or all there is room for.
+
+    max_tokens=0 is legal and computes the prompt alone; otherwise the prompt must leave room for
+    one token at least. Nothing is ever cut to fit. Raises InvalidRequest for an empty prompt or
+    token ids that the model lacks, PromptTooLong where the prompt and max_tokens do not fit the
+    context window or the KV pool.
+    """
+    if len(token_ids) == 0:
+        raise InvalidRequest(
+            "the prompt is empty (0 tokens); give at least one token to go on from"
+        )
+    _check_ids("the prompt", token_ids, spec)
+    capacity, limit, remedy = _tightest(spec, pool_slots)
+    room = capacity - len(token_ids)
+    wanted = 1 if max_tokens is None else max_tokens
+    if wanted > room:
+        advice = _make_room(room, wanted, remedy)
+        raise PromptTooLong(len(token_ids), capacity, limit, advice)
+    resolved = room if max_tokens is None else max_tokens
+    if min_tokens > resolved:
+        raise InvalidRequest(
+            f"min_tokens={min_tokens} and {resolved} output tokens may come ({limit} holds "
+            f"{capacity}, the prompt takes {len(token_ids)}); lower min_tokens or {remedy}"
+        )
+    return resolved
+
+
+def _tightest(spec: ModelSpec, pool_slots: int) -> tuple[int, str, str]:
+    """How many tokens fit in the tighter of the two limits, its name, and how to widen it."""
+    if spec.context_length <= pool_slots:
+        return spec.context_length, "the context window", "use a model with a longer one"
+    return pool_slots, "the KV pool", "give the runtime more kv_tokens"
+
+
+def _make_room(room: int, wanted: int, remedy: str) -> str:
+    if room > 0:
+        return (
+            f"{wanted} more were asked for and {room} are left: lower max_tokens to {room}, "
+            f"shorten the prompt by {wanted - room}, or {remedy}"
+        )
+    purpose = f" to leave {wanted} for the output" if wanted else ""
+    return f"shorten it by {wanted - room}{purpose}, or {remedy}"
+
+
+def _check_ids(what: str, token_ids: Collection[int], spec: ModelSpec) -> None:
+    if not token_ids or (min(token_ids) >= 0 and max(token_ids) < spec.vocab_size):
+        return
+    bad = next(i for i in token_ids if not 0 <= i < spec.vocab_size)
+    raise InvalidRequest(
+        f"{what} holds token id {bad} and {spec.name} has ids 0 to {spec.vocab_size - 1}; take ids "
+        "from this model's own tokenizer"
+    )
+
+
+def _make(model: type[Model], values: Mapping[str, Any], what: str) -> Model:
+    try:
+        return model(**values)
+    except pydantic.ValidationError as error:
+        known = model.model_fields
+        raise InvalidRequest(
+            "; ".join(_explain(details, known, what) for details in error.errors())
+        ) from error
+
+
+def _explain(details: ErrorDetails, known: Iterable[str], what: str) -> str:
+    path = ".".join(map(str, details["loc"]))
+    if details["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(path, known, n=1)
+        return f"{path} is no {what}; " + (
+            f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        )
+    given = reprlib.repr(details["input"])
+    return f"{path}={given}: {details['msg'].replace('Input should', 'it should', 1)}"
