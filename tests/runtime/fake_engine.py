@@ -50,6 +50,16 @@ def expected_output(prompt: list[int], n: int, namespace: str = "") -> list[int]
     return output
 
 
+def prompt(seed: int, n: int) -> list[int]:
+    """n random tokens."""
+    return np.random.default_rng(seed).integers(0, VOCABULARY, n).tolist()
+
+
+def spans(decision: Decision) -> list[tuple[int, int, int]]:
+    """Request id, start and end of each piece of work."""
+    return [(w.request.id, w.start, w.end) for w in decision.work]
+
+
 @dataclass
 class FakeEngine:
     """Runs a scheduler; every step is checked against the books and the memory."""

@@ -171,6 +171,18 @@ class TestDepthFirst:
         # Below 7 most wait, below 7 2 most of those; then 5 has two and 6 one.
         assert [r.id for r in engine.admissions] == [3, 4, 6, 1, 0, 5, 2]
 
+    def test_a_branch_begun_is_finished_though_another_now_weighs_more(self):
+        engine = FakeEngine(1000, SchedulerConfig(policy=SchedulePolicy.DFS_WEIGHT, max_running=1))
+        engine.add([5, 5, 0])
+        engine.step()
+        engine.add([6, 6, 0])
+        engine.step()
+        engine.scheduler._books.waiting.last_key = b""
+        for prompt in ([5, 1], [6, 1], [5, 2], [6, 2], [5, 3], [6, 3]):
+            engine.add([*prompt, 0])
+        engine.run()
+        assert [r.id for r in engine.admissions[2:]] == [2, 4, 6, 3, 5, 7]
+
     def test_cached_branches_first(self):
         engine = FakeEngine(1000, SchedulerConfig(policy=SchedulePolicy.DFS_WEIGHT, max_running=1))
         engine.add([6, 1, 0])

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from agentrt.errors import InvalidRequest, QueueFull
-from agentrt.runtime.request import Request, RequestStatus
+from agentrt.runtime.request import Request
 from agentrt.runtime.scheduler import SchedulePolicy, SchedulerConfig
-from tests.runtime.fake_engine import PARAMS, FakeEngine, expected_output
-
-
-def config(**options) -> SchedulerConfig:
-    return SchedulerConfig(**options)
-
-
-def prompt(seed: int, n: int) -> list[int]:
-    return np.random.default_rng(seed).integers(0, 40_000, n).tolist()
-
-
-def spans(decision) -> list[tuple[int, int, int]]:
-    return [(w.request.id, w.start, w.end) for w in decision.work]
+from tests.runtime.fake_engine import PARAMS, FakeEngine, expected_output, prompt, spans
 
 
 class TestChunks:
     def test_a_prompt_is_computed_in_chunks_of_the_budget(self):
-        engine = FakeEngine(1000, config(max_step_tokens=100))
+        engine = FakeEngine(1000, SchedulerConfig(max_step_tokens=100))
         engine.add(prompt(0, 250), max_tokens=3)
         steps = [spans(engine.step()) for _ in range(5)]
         assert steps == [
@@ -38,13 +25,13 @@ class TestChunks:
         assert engine.scheduler.running == 0
 
     def test_unchunked_computes_whole_prompts(self):
-        engine = FakeEngine(2000, config(max_step_tokens=None))
+        engine = FakeEngine(2000, SchedulerConfig(max_step_tokens=None))
         engine.add(prompt(0, 700))
         engine.add(prompt(1, 600))
         assert sorted(spans(engine.step())) == [(0, 0, 700), (1, 0, 600)]
 
     def test_decode_goes_first_and_prompts_take_the_rest(self):
-        engine = FakeEngine(1000, config(max_step_tokens=64))
+        engine = FakeEngine(1000, SchedulerConfig(max_step_tokens=64))
         engine.add(prompt(0, 30), max_tokens=9)
         engine.add(prompt(1, 20), max_tokens=9)
         engine.step()
@@ -53,17 +40,28 @@ class TestChunks:
         assert sorted(spans(engine.step())) == [(0, 31, 32), (1, 21, 22), (2, 62, 124)]
 
     def test_several_prompts_share_a_step(self):
-        engine = FakeEngine(1000, config(max_step_tokens=100))
+        engine = FakeEngine(1000, SchedulerConfig(max_step_tokens=100))
         for seed in range(4):
             engine.add(prompt(seed, 30))
         assert sorted(spans(engine.step())) == [(0, 0, 30), (1, 0, 30), (2, 0, 30), (3, 0, 10)]
 
     def test_a_small_budget_bounds_the_running_so_that_each_decodes_in_each_step(self):
-        engine = FakeEngine(1000, config(max_step_tokens=4))
+        engine = FakeEngine(1000, SchedulerConfig(max_step_tokens=4))
         for seed in range(8):
             engine.add(prompt(seed, 1), max_tokens=5)
         engine.run()
         assert engine.peak_running == 4
+
+    def test_not_even_a_higher_priority_makes_more_run_than_can_decode(self):
+        engine = FakeEngine(1000, SchedulerConfig(max_step_tokens=4))
+        for seed in range(3):
+            engine.add(prompt(seed, 1), max_tokens=50)
+        engine.add(prompt(3, 10), max_tokens=50)
+        engine.step()
+        engine.add(prompt(4, 10), max_tokens=50, priority=1)
+        engine.run()
+        assert engine.peak_running == 4
+        assert engine.scheduler.stats.retractions == 0
 
     def test_jumped_over_tokens_are_one_extend(self):
         engine = FakeEngine(1000)
@@ -75,7 +73,7 @@ class TestChunks:
         assert request.tail.size == 7  # output stays the request's own
 
     def test_jumped_over_tokens_leave_everybody_a_token(self):
-        engine = FakeEngine(1000, config(max_step_tokens=8))
+        engine = FakeEngine(1000, SchedulerConfig(max_step_tokens=8))
         requests = [engine.add(prompt(seed, 2), max_tokens=100) for seed in range(4)]
         engine.decide()
         for request in requests:
@@ -106,7 +104,7 @@ class TestSharing:
         assert engine.cache.cached == 100 + 3  # the duplicates were freed
 
     def test_who_shares_beyond_the_chunk_waits_for_it(self):
-        engine = FakeEngine(1000, config(max_step_tokens=64))
+        engine = FakeEngine(1000, SchedulerConfig(max_step_tokens=64))
         stem = prompt(0, 150)
         for seed in range(1, 5):
             engine.add(stem + prompt(seed, 5))
@@ -115,7 +113,7 @@ class TestSharing:
         assert engine.computed == 150 + 4 * 5
 
     def test_a_later_chunk_takes_over_what_another_computed(self):
-        engine = FakeEngine(1000, config(max_step_tokens=50))
+        engine = FakeEngine(1000, SchedulerConfig(max_step_tokens=50))
         stem = prompt(0, 200)
         first = engine.add([*stem, 1])
         engine.step()
@@ -183,7 +181,7 @@ class TestScores:
         assert sorted(spans(engine.step())) == [(0, 0, 45), (1, 39, 45), (2, 39, 45)]
 
     def test_a_whole_prompt_is_scored_in_chunks_beside_its_cached_copy(self):
-        engine = FakeEngine(1000, config(max_step_tokens=32))
+        engine = FakeEngine(1000, SchedulerConfig(max_step_tokens=32))
         text = prompt(0, 100)
         engine.add(text)
         engine.run()
@@ -213,122 +211,9 @@ class TestScores:
             )
 
 
-class TestEnding:
-    @pytest.mark.parametrize("steps", range(6))
-    def test_an_abort_at_any_point_gives_everything_back(self, steps):
-        engine = FakeEngine(500, config(max_step_tokens=20))
-        other = engine.add(prompt(1, 30), max_tokens=2)
-        request = engine.add(prompt(0, 50), max_tokens=50)
-        for _ in range(steps):
-            engine.step()
-        engine.scheduler.abort(request)
-        engine.scheduler.check_integrity()
-        engine.scheduler.abort(request)
-        engine.run()
-        assert engine.finished == [other]
-        assert engine.cache.locks == 0
-        engine.cache.flush()
-        assert engine.pool.num_free == 500
-
-    def test_what_an_aborted_request_computed_of_its_prompt_stays(self):
-        engine = FakeEngine(500, config(max_step_tokens=20))
-        request = engine.add(prompt(0, 50))
-        engine.step()
-        engine.step()
-        engine.scheduler.abort(request)
-        again = engine.add(prompt(0, 50))
-        engine.run()
-        assert again.cached_tokens == 40
-
-    def test_a_deadline_ends_the_waiting_and_the_running(self):
-        engine = FakeEngine(500, config(max_running=1))
-        running = engine.add(prompt(0, 10), max_tokens=50, deadline=5.0)
-        waiting = engine.add(prompt(1, 10), deadline=4.0)
-        patient = engine.add(prompt(2, 10), deadline=100.0)
-        assert engine.step(now=3.0).expired == ()
-        assert engine.step(now=4.0).expired == (waiting,)
-        decision = engine.step(now=6.0)
-        assert decision.expired == (running,)
-        assert [w.request for w in decision.work] == [patient]
-        assert running.status is RequestStatus.FINISHED
-        assert engine.step(now=200.0).expired == ()
-
-    def test_finished_requests_do_not_pile_up_behind_their_deadlines(self):
-        engine = FakeEngine(500)
-        for _ in range(500):
-            engine.add([1, 2, 3], deadline=1e9)
-            engine.step()
-        assert len(engine.scheduler._deadlines._heap) < 150
-
-    def test_reset_trusts_nothing(self):
-        engine = FakeEngine(500, config(max_step_tokens=60))
-        engine.add(prompt(9, 20))
-        engine.run()
-        requests = [engine.add(prompt(seed, 50), max_tokens=5) for seed in range(4)]
-        pin = engine.cache.pin(np.array(prompt(9, 20), np.int32))
-        engine.step()
-        engine.scheduler.schedule(0.0)  # and then the step fails
-        assert engine.scheduler.reset() == tuple(requests)
-        engine.scheduler.check_integrity()
-        assert (engine.cache.cached, engine.pool.num_free) == (20, 480)
-        engine.cache.unpin(pin)
-        engine.add(prompt(0, 50), max_tokens=5)
-        engine.run()
-
-
-class TestTruncate:
-    def test_cut_output_gives_its_slots_back(self):
-        engine = FakeEngine(500)
-        request = engine.add(prompt(0, 20), max_tokens=100)
-        for _ in range(11):
-            engine.step()
-        free = engine.pool.num_free
-        engine.scheduler.truncate(request, 26)
-        engine.scheduler.check_integrity()
-        assert engine.pool.num_free == free + 4
-        request.token_ids += [7, 8]
-        assert spans(engine.decide()) == [(0, 26, 28)]
-
-    def test_a_cut_with_nothing_appended_computes_the_last_token_again(self):
-        engine = FakeEngine(500)
-        request = engine.add(prompt(0, 20), max_tokens=12)
-        for _ in range(6):
-            engine.step()
-        engine.scheduler.truncate(request, 23)
-        assert spans(engine.step()) == [(0, 22, 23)]
-        engine.scheduler.truncate(request, 20)
-        assert spans(engine.step()) == [(0, 19, 20)]
-        engine.run()
-
-    def test_a_cut_into_output_that_is_in_the_tree(self):
-        engine = FakeEngine(500)
-        request = engine.add(prompt(0, 20), max_tokens=100)
-        for _ in range(10):
-            engine.step()
-        step = engine.scheduler._books
-        step.running.remove(request)
-        step.ledger.close(request, cache_tail=True)
-        step.wait(request, at_front=True)
-        engine.step()
-        assert request.tree_len == 29
-        engine.scheduler.truncate(request, 24)
-        engine.scheduler.check_integrity()
-        assert (request.tree_len, request.computed) == (24, 24)
-        request.token_ids += [7, 8]
-        assert spans(engine.decide()) == [(0, 24, 26)]
-
-    def test_a_prompt_is_never_cut(self):
-        engine = FakeEngine(500)
-        request = engine.add(prompt(0, 20), max_tokens=12)
-        engine.step()
-        for length in (19, 22):
-            with pytest.raises(InvalidRequest, match="cannot cut"):
-                engine.scheduler.truncate(request, length)
-
-
 class TestOrder:
     def test_sharers_are_neighbours_and_grouped_where_it_saves_most(self):
-        engine = FakeEngine(5000, config(max_step_tokens=2000))
+        engine = FakeEngine(5000, SchedulerConfig(max_step_tokens=2000))
         stem = prompt(0, 80)
         left, right = stem + prompt(1, 200), stem + prompt(2, 200)
         for seed in range(10, 14):
@@ -344,7 +229,7 @@ class TestOrder:
         assert [w.request for w in again.work] == [w.request for w in decision.work]
 
     def test_who_computes_a_prefix_comes_before_who_reads_it(self):
-        engine = FakeEngine(5000, config(max_step_tokens=2000))
+        engine = FakeEngine(5000, SchedulerConfig(max_step_tokens=2000))
         stem = prompt(0, 100)
         for last in (5, 3, 9, 1):
             engine.add(stem + [last] * 3, max_tokens=5)
@@ -353,7 +238,7 @@ class TestOrder:
         assert [(g.start, g.stop, g.length) for g in decision.groups] == [(1, 4, 100)]
 
     def test_short_prefixes_are_not_grouped(self):
-        engine = FakeEngine(5000, config(min_group_tokens=64))
+        engine = FakeEngine(5000, SchedulerConfig(min_group_tokens=64))
         for last in range(4):
             engine.add([*prompt(0, 63), last, last], max_tokens=5)
         engine.step()
@@ -362,7 +247,7 @@ class TestOrder:
 
 class TestQueue:
     def test_it_refuses_past_its_bound(self):
-        engine = FakeEngine(100, config(max_waiting=2))
+        engine = FakeEngine(100, SchedulerConfig(max_waiting=2))
         engine.add([1])
         engine.add([2])
         with pytest.raises(QueueFull, match="max_waiting is 2"):
@@ -387,21 +272,21 @@ class TestQueue:
             engine.scheduler.add(request)
 
     def test_higher_priority_goes_first(self):
-        engine = FakeEngine(1000, config(max_running=1))
+        engine = FakeEngine(1000, SchedulerConfig(max_running=1))
         for i, priority in enumerate((0, 5, -1, 5, 0)):
             engine.add([i] * 5, max_tokens=2, priority=priority)
         engine.run()
         assert [r.id for r in engine.admissions] == [1, 3, 0, 4, 2]
 
     def test_a_long_prompt_does_not_hold_up_a_higher_priority(self):
-        engine = FakeEngine(1000, config(max_step_tokens=32))
+        engine = FakeEngine(1000, SchedulerConfig(max_step_tokens=32))
         engine.add(prompt(0, 500))
         engine.step()
         engine.add(prompt(1, 20), priority=1)
         assert sorted(spans(engine.step())) == [(0, 32, 44), (1, 0, 20)]
 
     def test_repr(self):
-        engine = FakeEngine(100, config(max_running=1))
+        engine = FakeEngine(100, SchedulerConfig(max_running=1))
         engine.add([1, 2, 3], max_tokens=9)
         engine.add([4], max_tokens=9)
         engine.step()
@@ -418,6 +303,6 @@ class TestQueue:
 
     def test_a_policy_may_be_named(self):
         assert SchedulerConfig(policy="fcfs").policy is not SchedulePolicy.LPM
-        engine = FakeEngine(100, config(policy="fcfs"))
+        engine = FakeEngine(100, SchedulerConfig(policy="fcfs"))
         engine.add([1])
         engine.run()

@@ -39,9 +39,6 @@ class RunningSet:
         """As admitted."""
         return (request for request, _ in self._requests.values())
 
-    def __contains__(self, request: Request) -> bool:
-        return request.arrival in self._requests
-
     def add(self, request: Request) -> None:
         key = encode(request.tokens(0, len(request.token_ids)), request.namespace)
         self._requests[request.arrival] = request, key

@@ -1,6 +1,6 @@
 """Which tokens of which requests to compute next. Plain Python and numpy: no clock, no tensors.
 
-A step is decided in this order, and each rule is one method of :class:`Scheduler`:
+A step is decided in this order (`Step` has a method for each rule):
 
 1. Requests past their deadline leave.
 2. Every request that has its prompt computed gets one slot for its next token; if slots run out,
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from agentrt.runtime.radix import RadixCache
 
 
+_COUNTS = ("max_step_tokens", "max_running", "max_waiting", "max_passed_over", "min_group_tokens")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerConfig:
     """Raises InvalidRequest for counts below one."""
@@ -53,7 +56,7 @@ class SchedulerConfig:
     def __post_init__(self) -> None:
         if self.policy not in CHOOSE:
             raise InvalidRequest(f"policy is {self.policy!r}; there are {', '.join(CHOOSE)}")
-        for name in ("max_step_tokens", "max_running", "max_waiting", "max_passed_over"):
+        for name in _COUNTS:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InvalidRequest(f"{name} is {value}; it must be at least 1")

@@ -131,10 +131,7 @@ class Step:
 
     def _is_full(self) -> bool:
         """Whether it is clear without a look at the queue that nobody can be let in."""
-        # Those just retracted would be the first to come back.
-        return bool(self.retracted) or (
-            self._running_demand().peak() >= self.books.ledger.available
-        )
+        return self._running_demand().peak() >= self.books.ledger.available
 
     def _try(self, request: Request) -> bool:
         """Admits a request, fails it or corrects its place in the queue; False: it has to wait."""
@@ -176,6 +173,7 @@ class Step:
     def _make_room(self) -> bool:
         """When nobody could be given a slot: one leaves for the others. False if nobody runs."""
         running = list(self.books.running)
+        self._demand = None
         if len(running) > 1:
             self._retract()
         elif running:

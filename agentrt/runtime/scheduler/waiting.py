@@ -74,9 +74,6 @@ class WaitingQueue:
         """The waiting requests, no particular order."""
         return iter(self._row)
 
-    def __contains__(self, request: Request) -> bool:
-        return request in self._row
-
     def add(self, request: Request, cached: int, *, at_front: bool = False) -> None:
         """Enters a request of which the first `cached` tokens are cached now."""
         row = self._new_row()
@@ -94,7 +91,7 @@ class WaitingQueue:
         self.order.add(key, row)
 
     def remove(self, request: Request) -> bytes:
-        """Takes a request out and returns its key: its namespace and the tokens it may match."""
+        """Takes a request out and returns the key of the tokens it may match."""
         row = self._row.pop(request)
         _, key = self._at.pop(row)
         request.passed_over = int(self.passed_over[row])
@@ -103,15 +100,12 @@ class WaitingQueue:
         self._free_rows.append(row)
         return key
 
-    def admit(self, request: Request) -> bytes:
-        """Takes out a request that goes ahead of those that came before it; returns its key."""
-        key = self.remove(request)
-        # A request that came since the last schedule call could not have been passed over by those
-        # that came with it: none of them is a later arrival to the scheduler.
-        ahead = (self.epoch < request.epoch) & (self.priority >= request.priority)
-        self.passed_over[ahead] += 1
-        self.last_key = key
-        return key
+    def admit(self, request: Request) -> None:
+        """Takes out a request that is let in, and counts for whom it is one more to go ahead."""
+        self.last_key = self.remove(request)
+        # Whoever came between the same two schedule calls came together: none of them is late.
+        passed = (self.epoch < request.epoch) & (self.priority >= request.priority)
+        self.passed_over[passed] += 1
 
     def choose(self, choose: Choose, *, above: int | None = None) -> Request | None:
         """Who goes next: of the highest priority (if it is more than `above`), by the policy.
