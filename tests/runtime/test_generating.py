@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import TYPE_CHECKING
+
 import anyio
 import pytest
 
@@ -11,6 +14,9 @@ from agentrt.messages import Message
 from agentrt.runtime.runtime import Runtime
 from agentrt.testing import EOS, ScriptedModel
 from tests.runtime.serving import Gate, settled
+
+if TYPE_CHECKING:
+    from agentrt.runtime.batch import Batch
 
 pytestmark = pytest.mark.anyio
 
@@ -125,23 +131,25 @@ async def test_a_flush_forgets_everything_unused() -> None:
 
 
 async def test_higher_priorities_go_first() -> None:
-    order: list[int] = []
+    order: list[str] = []
     gate = Gate()
-    model = ScriptedModel.replying("x", on_step=gate)
-    async with Runtime(model, max_running=1) as runtime:
 
-        async def ask(priority: int) -> None:
-            await runtime.generate(f"{priority}", priority=priority)
-            order.append(priority)
+    def on_step(batch: Batch) -> None:
+        gate(batch)
+        starts = batch.layout.token_ids[batch.layout.positions == 0]
+        order.extend(chr(token) for token in starts)
 
-        async with anyio.create_task_group() as group:
-            group.start_soon(ask, 0)
-            await gate.reached()
-            for priority in (1, 3, 2):
-                group.start_soon(ask, priority)
-            await anyio.wait_all_tasks_blocked()
-            gate.open()
-    assert order == [0, 3, 2, 1]
+    async with (
+        Runtime(ScriptedModel.replying("x", on_step=on_step), max_running=1) as runtime,
+        anyio.create_task_group() as group,
+    ):
+        group.start_soon(runtime.generate, "first")
+        await gate.reached()
+        for prompt, priority in (("low", 1), ("high", 3), ("middle", 2)):
+            group.start_soon(partial(runtime.generate, prompt, priority=priority))
+        await anyio.wait_all_tasks_blocked()
+        gate.open()
+    assert order == ["f", "h", "m", "l"]
 
 
 async def test_chats_are_rendered_by_the_model() -> None:
