@@ -32,7 +32,7 @@ _SIGNATURES = {
     "agentrt_rotate": ("pppnnnnni", ""),
     "agentrt_attention_rows": ("", "n"),
     "agentrt_attention_scratch": ("nn", "n"),
-    "agentrt_attention": ("ppdi", ""),
+    "agentrt_attention": ("pppdi", ""),
     "agentrt_store": ("pppnnnnn", ""),
 }
 
