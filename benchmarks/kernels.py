@@ -47,7 +47,8 @@ def main() -> None:
         return min(times)
 
     print(f"{kernels}, torch {torch.get_num_threads()} threads")
-    for kind, rows in (("q4", (1, 2, 4, 8, 32, 128, 512)), ("f32", (1, 8, 32, 512))):
+    rows = (1, 2, 4, 8, 32, 128, 512)
+    for kind in ("q4", "q4_fast", "f32"):
         time_products(kernels, kind, rows, least)
     time_head(kernels, least)
     time_attention(kernels, least)
@@ -60,7 +61,8 @@ def random_weight(kernels: Kernels, kind: str, shape: tuple[int, int]) -> Packed
         return kernels.pack_q8([torch.randn(shape)])
     scales = torch.rand(shape[0], shape[1] // 32).half() / 64
     quants = torch.randint(0, 16, shape, dtype=torch.uint8)
-    return kernels.pack_q4([Q4Weight(quants, scales, -8 * scales)])
+    weight = Q4Weight(quants, scales, -8 * scales)
+    return kernels.pack_q4([weight], activation_bits=8 if kind == "q4_fast" else 16)
 
 
 def time_products(

@@ -25,7 +25,7 @@ _SIGNATURES = {
     "agentrt_linear_f32": ("ppppnnni", ""),
     "agentrt_lookup_f32": ("pppnn", ""),
     "agentrt_linear_int": ("pppppnnnii", ""),
-    "agentrt_linear_int_workspace": ("nni", "n"),
+    "agentrt_linear_int_workspace": ("nnii", "n"),
     "agentrt_lookup_int": ("pppnnii", ""),
     "agentrt_rms_norm": ("pppppnnfi", ""),
     "agentrt_gate": ("ppnnii", ""),
