@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from agentrt.errors import UnsupportedModel
+from agentrt.runtime.native.library import address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,15 +24,26 @@ _LEAST_ROWS = 12
 """Fewer query rows than this a tile would read K and V too often."""
 
 
-class _Task(ctypes.Structure):
-    """`agentrt_attention_task` of attention.c."""
+def _fields(kind: type, names: str) -> tuple[tuple[str, type], ...]:
+    return tuple((name, kind) for name in names.split())
+
+
+class _Batch(ctypes.Structure):
+    """`agentrt_attention_batch` of attention.c."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("q", "k", "v", "out", "sinks", "slots", "tiles")),
-        *((name, ctypes.c_void_p) for name in ("sequence", "visible", "kv_start")),
-        *((name, ctypes.c_int64) for name in ("q_token", "q_head", "num_tiles", "heads")),
-        *((name, ctypes.c_int64) for name in ("kv_heads", "dim", "v_dim", "window")),
-        *((name, ctypes.c_float) for name in ("scale", "softcap")),
+        *_fields(ctypes.c_void_p, "slots tiles sequence visible kv_start"),
+        ("num_tiles", ctypes.c_int64),
+    )
+
+
+class _Layer(ctypes.Structure):
+    """`agentrt_attention_layer` of attention.c."""
+
+    _fields_ = (
+        *_fields(ctypes.c_void_p, "q k v out sinks"),
+        *_fields(ctypes.c_int64, "q_token q_head heads kv_heads dim v_dim window"),
+        *_fields(ctypes.c_float, "scale softcap"),
     )
 
 
@@ -50,11 +62,11 @@ class NativeAttention:
             )
         self._kernels = kernels
         self._cache = kv_cache
-        self._tasks = [_layer_task(kv_cache, layer) for layer in range(len(kv_cache.layers))]
-        size = max(
-            kernels.call.attention_scratch(a.head_dim, a.v_head_dim) for a in kv_cache.layers
+        self._layers = [_layer(kv_cache, index) for index in range(len(kv_cache.layers))]
+        scratch = kernels.call.attention_scratch
+        self._scratch = torch.empty(
+            kernels.threads * max(scratch(a.head_dim, a.v_head_dim) for a in kv_cache.layers)
         )
-        self._scratch = torch.empty(size * kernels.threads)
         self._most_rows = kernels.call.attention_rows()
 
     @classmethod
@@ -75,30 +87,33 @@ class NativeAttention:
         self._kv_start = np.ascontiguousarray(layout.kv_indptr, dtype=np.int32)
         self._slots = np.ascontiguousarray(layout.kv_slots, dtype=np.int32)
         self._out_slots = np.ascontiguousarray(layout.out_slots, dtype=np.int64)
-        self._segments = list(_segments(layout))
-        self._tiles: dict[tuple[int, int], Int32Array] = {}
+        self._out_slots_at = self._out_slots.ctypes.data
         self._seen = int(self._visible.sum(dtype=np.int64))
-        for layer in range(len(self._tasks)):
-            self._plan_layer(layer)
+        shapes = {(a.num_heads // a.num_kv_heads, a.num_kv_heads) for a in self._cache.layers}
+        segments = list(_segments(layout))
+        self._tiles = {shape: self._cut(segments, *shape) for shape in shapes}
+        self._batches = {shape: self._batch(tiles) for shape, tiles in self._tiles.items()}
 
-    def _plan_layer(self, layer: int) -> None:
-        shape, task = self._cache.layers[layer], self._tasks[layer]
-        key = shape.num_heads // shape.num_kv_heads, shape.num_kv_heads
-        if key not in self._tiles:
-            self._tiles[key] = self._cut(*key)
-        tiles = self._tiles[key]
-        task.num_tiles, task.tiles = len(tiles), tiles.ctypes.data
-        task.sequence, task.visible = self._sequence.ctypes.data, self._visible.ctypes.data
-        task.kv_start, task.slots = self._kv_start.ctypes.data, self._slots.ctypes.data
+    def _batch(self, tiles: Int32Array) -> _Batch:
+        return _Batch(
+            slots=self._slots.ctypes.data,
+            tiles=tiles.ctypes.data,
+            sequence=self._sequence.ctypes.data,
+            visible=self._visible.ctypes.data,
+            kv_start=self._kv_start.ctypes.data,
+            num_tiles=len(tiles),
+        )
 
-    def _cut(self, heads_each: int, kv_heads: int) -> Int32Array:
+    def _cut(
+        self, segments: list[tuple[int, int, int]], heads_each: int, kv_heads: int
+    ) -> Int32Array:
         """Tiles [n, 3] of first token, last token + 1 and shared length, the dearest first."""
         even = -(-len(self._visible) * kv_heads // (_UNITS_PER_THREAD * self._kernels.threads))
         most = max(1, self._most_rows // heads_each)
         size = min(most, max(even, -(-_LEAST_ROWS // heads_each)))
         tiles = [
             (first, min(first + size, stop), shared)
-            for start, stop, shared in self._segments
+            for start, stop, shared in segments
             for first in range(start, stop, size)
         ]
         cost = np.add.reduceat(self._visible, [first for first, _, _ in tiles])
@@ -113,7 +128,7 @@ class NativeAttention:
         sinks: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Writes k and v to the batch's slots, then attends. See AttentionBackend.run."""
-        shape, task = self._cache.layers[layer], self._tasks[layer]
+        shape, task = self._cache.layers[layer], self._layers[layer]
         self._store(self._cache.k[layer], k)
         self._store(self._cache.v[layer], v)
         if q.stride(-1) != 1:
@@ -121,12 +136,14 @@ class NativeAttention:
         if sinks is not None:
             sinks = sinks.float().contiguous()
         out = torch.empty((q.shape[0], shape.num_heads, shape.v_head_dim))
-        task.q, task.out = q.data_ptr(), out.data_ptr()
-        task.q_token, task.q_head = q.stride(0), q.stride(1)
-        task.sinks = None if sinks is None else sinks.data_ptr()
-        work = float(self._seen) * shape.num_heads * (shape.head_dim + shape.v_head_dim)
+        task.q, task.q_token, task.q_head = q.data_ptr(), q.stride(0), q.stride(1)
+        task.out, task.sinks = out.data_ptr(), address(sinks)
         self._kernels.call.attention(
-            ctypes.addressof(task), self._scratch.data_ptr(), work, self._kernels.threads
+            ctypes.byref(task),
+            ctypes.byref(self._batches[task.heads // task.kv_heads, task.kv_heads]),
+            self._scratch.data_ptr(),
+            float(self._seen) * shape.num_heads * (shape.head_dim + shape.v_head_dim),
+            self._kernels.threads,
         )
         return out
 
@@ -136,7 +153,7 @@ class NativeAttention:
         tokens, heads, dim = rows.shape
         self._kernels.call.store(
             pool.data_ptr(),
-            self._out_slots.ctypes.data,
+            self._out_slots_at,
             rows.data_ptr(),
             tokens,
             heads,
@@ -146,9 +163,9 @@ class NativeAttention:
         )
 
 
-def _layer_task(cache: KVCache, layer: int) -> _Task:
+def _layer(cache: KVCache, layer: int) -> _Layer:
     shape = cache.layers[layer]
-    return _Task(
+    return _Layer(
         k=cache.k[layer].data_ptr(),
         v=cache.v[layer].data_ptr(),
         heads=shape.num_heads,

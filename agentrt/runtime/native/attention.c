@@ -17,29 +17,36 @@
 
 enum { KEYS = 32, LANES = 4, ROWS = 48, GROUP = 3 };
 
+/* What a batch is, the same for every layer. */
+typedef struct {
+    const int32_t *slots;
+    const int32_t *tiles;    /* [tiles][3]: first token, last token + 1, shared length */
+    const int32_t *sequence; /* [tokens]: which sequence a token belongs to */
+    const int32_t *visible;  /* [tokens]: how many of its sequence's slots it sees */
+    const int32_t *kv_start; /* [sequences]: where in `slots` a sequence begins */
+    int64_t num_tiles;
+} agentrt_attention_batch;
+
 typedef struct {
     const float *q, *k, *v; /* k, v: the pool's [slots][kv heads][dim] and [..][v_dim] */
     float *out;             /* [tokens][heads][v_dim] */
     const float *sinks;     /* [heads] or null */
-    const int32_t *slots;
-    const int32_t *tiles;     /* [tiles][3]: first token, last token + 1, shared length */
-    const int32_t *sequence;  /* [tokens]: which sequence a token belongs to */
-    const int32_t *visible;   /* [tokens]: how many of its sequence's slots it sees */
-    const int32_t *kv_start;  /* [sequences]: where in `slots` a sequence begins */
-    int64_t q_token, q_head;     /* strides of q, in floats */
-    int64_t num_tiles, heads, kv_heads, dim, v_dim, window; /* window 0: none */
-    float scale, softcap;                                /* softcap 0: none */
-} agentrt_attention_task;
+    int64_t q_token, q_head; /* strides of q, in floats */
+    int64_t heads, kv_heads, dim, v_dim, window; /* window 0: none */
+    float scale, softcap;                        /* softcap 0: none */
+} agentrt_attention_layer;
 
 typedef struct {
-    agentrt_attention_task task;
+    const agentrt_attention_layer *layer;
+    const agentrt_attention_batch *batch;
     float *scratch;
     int64_t scratch_floats, heads_at_once, head_parts;
 } job;
 
 /* The rows in flight: row r is head first_head + r % heads of token first_token + r / heads. */
 typedef struct {
-    const agentrt_attention_task *task;
+    const agentrt_attention_layer *layer;
+    const agentrt_attention_batch *batch;
     int64_t first_token, first_head, kv_head, heads, rows, out_stride;
     float *q;       /* [rows][dim], scaled */
     float *out;     /* [rows][out_stride], a multiple of 8 */
@@ -84,7 +91,7 @@ ALWAYS_INLINE void transpose_square(const float *const rows[8], int64_t d, int l
 }
 
 static void transpose_keys(const tile *t, const float *const rows[KEYS]) {
-    int64_t dim = t->task->dim;
+    int64_t dim = t->layer->dim;
     for (int group = 0; group < KEYS; group += 8) {
         int64_t d = 0;
         for (; d + 8 <= dim; d += 8) transpose_square(rows + group, d, 8, t->keys + group);
@@ -93,7 +100,7 @@ static void transpose_keys(const tile *t, const float *const rows[KEYS]) {
 }
 
 ALWAYS_INLINE void score_rows(const tile *t, int64_t row, int rows) {
-    int64_t dim = t->task->dim;
+    int64_t dim = t->layer->dim;
     const float *q = t->q + row * dim, *k = t->keys;
     vf s[GROUP][LANES];
     UNROLL
@@ -123,7 +130,7 @@ ALWAYS_INLINE void score_rows(const tile *t, int64_t row, int rows) {
 
 /* Scores to weights for one row; scales its output so far. */
 static void soften_row(const tile *t, int64_t row, sight in) {
-    float *w = t->weights + row * KEYS, softcap = t->task->softcap;
+    float *w = t->weights + row * KEYS, softcap = t->layer->softcap;
     vf s[LANES];
     for (int i = 0; i < LANES; i++) {
         s[i] = vf_load(w + 8 * i);
@@ -180,7 +187,7 @@ ALWAYS_INLINE void add_values(const tile *t, const float *const v[KEYS], sight i
 
 /* The last v_dim % 8 dimensions. */
 static void add_ragged_values(const tile *t, const float *const v[KEYS], sight in, int64_t row, int64_t d) {
-    int lanes = (int)(t->task->v_dim - d);
+    int lanes = (int)(t->layer->v_dim - d);
     float *out = t->out + row * t->out_stride + d;
     vf o = vf_load(out);
     for (int j = in.from; j < in.to; j++)
@@ -189,7 +196,7 @@ static void add_ragged_values(const tile *t, const float *const v[KEYS], sight i
 }
 
 ALWAYS_INLINE void weigh_rows(const tile *t, const float *const v[KEYS], sight in, int64_t row, int rows) {
-    int64_t d = 0, dims = t->task->v_dim;
+    int64_t d = 0, dims = t->layer->v_dim;
     for (; d + 32 <= dims; d += 32) add_values(t, v, in, row, rows, d, 4);
     for (; d + 8 <= dims; d += 8) add_values(t, v, in, row, rows, d, 1);
     if (d < dims)
@@ -200,19 +207,19 @@ static void prefetch_row(const float *row, int64_t dim) {
     for (int64_t d = 0; d < dim; d += 16) PREFETCH(row + d);
 }
 
-/* Where the block's K and V are. Slots lie anywhere, which the processor cannot foresee: V, needed
- * after the scores, and the next block's K are asked for now. */
+/* Where the block's K and V are. Slots lie anywhere, which the processor cannot foresee, so those of
+ * the block after it are asked for now. */
 static void find_block(const tile *t, const int32_t *slots, int64_t base, int64_t keys, int64_t end,
                        const float *k[KEYS], const float *v[KEYS]) {
-    const agentrt_attention_task *a = t->task;
+    const agentrt_attention_layer *a = t->layer;
     for (int64_t j = 0; j < KEYS; j++) {
         int64_t slot = slots[base + (j < keys ? j : keys - 1)]; /* beyond, any key: it is not seen */
         k[j] = a->k + (slot * a->kv_heads + t->kv_head) * a->dim;
         v[j] = a->v + (slot * a->kv_heads + t->kv_head) * a->v_dim;
-        prefetch_row(v[j], a->v_dim);
         if (base + KEYS + j >= end) continue;
         int64_t next = slots[base + KEYS + j];
         prefetch_row(a->k + (next * a->kv_heads + t->kv_head) * a->dim, a->dim);
+        prefetch_row(a->v + (next * a->kv_heads + t->kv_head) * a->v_dim, a->v_dim);
     }
 }
 
@@ -251,12 +258,12 @@ static void attend_block(const tile *t, const int32_t *slots, int64_t base, int6
 /* ---- one tile ---- */
 
 static void begin_tile(tile *t) {
-    const agentrt_attention_task *a = t->task;
+    const agentrt_attention_layer *a = t->layer;
     for (int64_t row = 0; row < t->rows; row++) {
         int64_t token = t->first_token + row / t->heads, head = t->first_head + row % t->heads;
         const float *q = a->q + token * a->q_token + head * a->q_head;
         for (int64_t d = 0; d < a->dim; d++) t->q[row * a->dim + d] = q[d] * a->scale;
-        t->end[row] = a->visible[token];
+        t->end[row] = t->batch->visible[token];
         t->first[row] = a->window && t->end[row] > a->window ? t->end[row] - (int32_t)a->window : 0;
         t->m[row] = a->sinks ? a->sinks[head] : -INFINITY;
         t->l[row] = a->sinks ? 1.0f : 0.0f;
@@ -265,7 +272,7 @@ static void begin_tile(tile *t) {
 }
 
 static void end_tile(const tile *t) {
-    const agentrt_attention_task *a = t->task;
+    const agentrt_attention_layer *a = t->layer;
     for (int64_t row = 0; row < t->rows; row++) {
         int64_t token = t->first_token + row / t->heads, head = t->first_head + row % t->heads;
         float *out = a->out + (token * a->heads + head) * a->v_dim;
@@ -275,17 +282,19 @@ static void end_tile(const tile *t) {
 }
 
 static void attend_tile(tile *t, int64_t last_token, int64_t shared) {
-    const agentrt_attention_task *a = t->task;
-    const int32_t *slots = a->slots + a->kv_start[a->sequence[t->first_token]];
+    const agentrt_attention_batch *b = t->batch;
+    const int32_t *slots = b->slots + b->kv_start[b->sequence[t->first_token]];
     begin_tile(t);
-    for (int64_t base = 0; base + KEYS <= shared; base += KEYS) attend_block(t, slots, base, shared, 0, t->rows);
+    for (int64_t base = 0; base + KEYS <= shared; base += KEYS)
+        attend_block(t, slots, base, shared, 0, t->rows);
     for (int64_t token = t->first_token; token < last_token;) {
-        int32_t sequence = a->sequence[token];
+        int32_t sequence = b->sequence[token];
         int64_t next = token;
-        while (next < last_token && a->sequence[next] == sequence) next++;
+        while (next < last_token && b->sequence[next] == sequence) next++;
         int64_t from = (token - t->first_token) * t->heads, to = (next - t->first_token) * t->heads;
-        for (int64_t base = shared / KEYS * KEYS; base < a->visible[next - 1]; base += KEYS)
-            attend_block(t, a->slots + a->kv_start[sequence], base, a->visible[next - 1], from, to);
+        int64_t end = b->visible[next - 1];
+        for (int64_t base = shared / KEYS * KEYS; base < end; base += KEYS)
+            attend_block(t, b->slots + b->kv_start[sequence], base, end, from, to);
         token = next;
     }
     end_tile(t);
@@ -293,21 +302,22 @@ static void attend_tile(tile *t, int64_t last_token, int64_t shared) {
 
 static void attend(void *shared, int worker, int64_t from, int64_t to) {
     const job *j = shared;
-    const agentrt_attention_task *a = &j->task;
+    const agentrt_attention_layer *a = j->layer;
     int64_t heads_each = a->heads / a->kv_heads;
     for (int64_t i = from; i < to; i++) {
         int64_t part = i % j->head_parts, kv_head = i / j->head_parts % a->kv_heads;
-        const int32_t *bounds = a->tiles + i / j->head_parts / a->kv_heads * 3;
-        int64_t first = part * j->heads_at_once;
-        int64_t heads = heads_each - first < j->heads_at_once ? heads_each - first : j->heads_at_once;
-        tile t = {.task = a, .first_token = bounds[0], .kv_head = kv_head, .heads = heads,
-                  .first_head = kv_head * heads_each + first, .rows = (bounds[1] - bounds[0]) * heads,
-                  .out_stride = round_up(a->v_dim, 8)};
+        const int32_t *bounds = j->batch->tiles + i / j->head_parts / a->kv_heads * 3;
+        int64_t first = part * j->heads_at_once, left = heads_each - first;
+        tile t = {.layer = a, .batch = j->batch, .first_token = bounds[0], .kv_head = kv_head};
+        t.heads = left < j->heads_at_once ? left : j->heads_at_once;
+        t.first_head = kv_head * heads_each + first;
+        t.rows = (bounds[1] - bounds[0]) * t.heads;
+        t.out_stride = round_up(a->v_dim, 8);
         t.keys = j->scratch + worker * j->scratch_floats;
         t.weights = t.keys + a->dim * KEYS;
         t.out = t.weights + ROWS * KEYS;
         t.q = t.out + ROWS * t.out_stride;
-        t.m = t.q + ROWS * round_up(a->dim, 8);
+        t.m = t.q + ROWS * a->dim;
         t.l = t.m + ROWS;
         attend_tile(&t, bounds[1], bounds[2]);
     }
@@ -318,18 +328,21 @@ static void attend(void *shared, int worker, int64_t from, int64_t to) {
 /* The most query rows (tokens times heads of one KV head) that a tile may have. */
 int64_t agentrt_attention_rows(void) { return ROWS; }
 
-/* Floats of scratch that `agentrt_attention` needs for each thread. */
+/* Floats of scratch that `agentrt_attention` needs for each thread: a multiple of a cache line, so
+ * that no two threads write the same one. */
 int64_t agentrt_attention_scratch(int64_t dim, int64_t v_dim) {
-    return dim * KEYS + ROWS * (KEYS + round_up(dim, 8) + round_up(v_dim, 8) + 2) + 14;
+    return round_up(dim * KEYS + ROWS * (KEYS + dim + round_up(v_dim, 8) + 2), 16);
 }
 
-void agentrt_attention(const agentrt_attention_task *task, float *scratch, double work, int threads) {
-    int64_t heads_each = task->heads / task->kv_heads;
-    job j = {*task, scratch, agentrt_attention_scratch(task->dim, task->v_dim), 0, 1};
+/* One layer of a batch; `work` is about how many multiply-adds that is. */
+void agentrt_attention(const agentrt_attention_layer *layer, const agentrt_attention_batch *batch,
+                       float *scratch, double work, int threads) {
+    int64_t heads_each = layer->heads / layer->kv_heads;
+    job j = {layer, batch, scratch, agentrt_attention_scratch(layer->dim, layer->v_dim), 0, 0};
     j.heads_at_once = heads_each < ROWS ? heads_each : ROWS;
     j.head_parts = (heads_each + ROWS - 1) / ROWS;
-    parallel_for(threads_for(work, threads), task->num_tiles * task->kv_heads * j.head_parts, 1,
-                 attend, &j);
+    int64_t units = batch->num_tiles * layer->kv_heads * j.head_parts;
+    parallel_for(threads_for(work, threads), units, 1, attend, &j);
 }
 
 /* Copies k or v, [tokens] rows of [heads][dim] with strides in floats, to their slots in the pool. */

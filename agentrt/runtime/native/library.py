@@ -25,14 +25,14 @@ _SIGNATURES = {
     "agentrt_linear_f32": ("ppppnnni", ""),
     "agentrt_lookup_f32": ("pppnn", ""),
     "agentrt_linear_int": ("pppppnnnii", ""),
-    "agentrt_linear_int_workspace": ("nni", "n"),
+    "agentrt_linear_int_workspace": ("nnii", "n"),
     "agentrt_lookup_int": ("pppnnii", ""),
     "agentrt_rms_norm": ("pppppnnfi", ""),
     "agentrt_gate": ("ppnnii", ""),
     "agentrt_rotate": ("pppnnnnni", ""),
     "agentrt_attention_rows": ("", "n"),
     "agentrt_attention_scratch": ("nn", "n"),
-    "agentrt_attention": ("ppdi", ""),
+    "agentrt_attention": ("pppdi", ""),
     "agentrt_store": ("pppnnnnn", ""),
 }
 

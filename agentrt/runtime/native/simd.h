@@ -1,6 +1,6 @@
 /* Eight lanes: the small vector language every kernel is written in, once.
  *
- * vf is 8 floats, vi 8 int32, vs 16 int16. On x86 with AVX2, FMA and F16C an operation is one
+ * vf is 8 floats; vi 8 int32, 16 int16 or 32 int8. On x86 with AVX2, FMA and F16C an operation is one
  * or two instructions; anywhere else, or with AGENTRT_PORTABLE defined, it is a plain loop. Both
  * round the same way, so a kernel gives the same bits under either.
  *
@@ -15,10 +15,13 @@
  *   vf_pow2(n)           2^n for -126 <= n <= 127
  *   vf_magnitude(v)      |v| as an int that orders like |v|, NaN above infinity
  *   vi_store16(p, a, b)  16 int32 as int16, saturated
- *   vs_pair(p)           p[0], p[1], p[0], p[1], ...
- *   vs_widen(p)          16 int8
- *   vs_nibbles(v, n)     bits [4n, 4n + 4) of each int16
- *   vi_dot(s, a, b)      s + a[2i] * b[2i] + a[2i + 1] * b[2i + 1]
+ *   vi_store8(p, q)      32 int32 as int8, saturated, in each 8 of them 0 4 1 5 2 6 3 7
+ *   vi_repeat(p)         the 4 bytes at p, 8 times
+ *   vi_widen(p)          16 int8 as int16
+ *   vi_nibbles16(v, n)   bits [4n, 4n + 4) of each int16; vi_nibbles8: of each byte
+ *   vi_dot16(s, a, b)    int32 s[i] + a[2i] * b[2i] + a[2i + 1] * b[2i + 1] of int16 a and b
+ *   vi_dot8(s, a, b)     int16 likewise, of unsigned bytes a and signed bytes b; must not overflow
+ *   vi_fold(v)           int32 v[2i] + v[2i + 1] of int16 v
  *   vf_transpose(r)      8 x 8 in place
  */
 #ifndef AGENTRT_SIMD_H
@@ -48,8 +51,10 @@
  * do the compilers keep the array in registers. */
 #ifdef __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
+#define UNROLL_BY_4 _Pragma("clang loop unroll_count(4)")
 #else
 #define UNROLL _Pragma("GCC unroll 12")
+#define UNROLL_BY_4 _Pragma("GCC unroll 4")
 #endif
 
 #define PREFETCH(address) __builtin_prefetch((address), 0, 2)

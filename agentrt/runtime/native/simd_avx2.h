@@ -3,7 +3,6 @@
 
 typedef __m256 vf;
 typedef __m256i vi;
-typedef __m256i vs;
 
 static inline vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
 static inline void vf_store(float *p, vf v) { _mm256_storeu_ps(p, v); }
@@ -76,30 +75,47 @@ static inline int32_t vi_hsum(vi v) {
 }
 
 static inline void vi_store16(int16_t *p, vi lo, vi hi) {
-    vs packed = _mm256_permute4x64_epi64(_mm256_packs_epi32(lo, hi), 0xd8);
+    vi packed = _mm256_permute4x64_epi64(_mm256_packs_epi32(lo, hi), 0xd8);
     _mm256_storeu_si256((__m256i *)p, packed);
 }
 
-static inline vs vs_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
-static inline void vs_store(int16_t *p, vs v) { _mm256_storeu_si256((__m256i *)p, v); }
-
-static inline vs vs_pair(const int16_t *p) {
-    int32_t both;
-    memcpy(&both, p, sizeof both);
-    return _mm256_set1_epi32(both);
+static inline void vi_store8(int8_t *p, const vi q[4]) {
+    vi bytes = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
+    __m128i low = _mm256_castsi256_si128(bytes), high = _mm256_extracti128_si256(bytes, 1);
+    _mm_storeu_si128((__m128i *)p, _mm_unpacklo_epi8(low, high));
+    _mm_storeu_si128((__m128i *)(p + 16), _mm_unpackhi_epi8(low, high));
 }
 
-static inline vs vs_widen(const int8_t *p) {
+static inline vi vi_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+static inline void vi_store(void *p, vi v) { _mm256_storeu_si256((__m256i *)p, v); }
+
+static inline vi vi_repeat(const void *p) {
+    int32_t four_bytes;
+    memcpy(&four_bytes, p, sizeof four_bytes);
+    return _mm256_set1_epi32(four_bytes);
+}
+
+static inline vi vi_widen(const int8_t *p) {
     return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)p));
 }
 
-static inline vs vs_nibbles(vs v, int n) {
+static inline vi vi_nibbles16(vi v, int n) {
     return _mm256_and_si256(_mm256_srli_epi16(v, 4 * n), _mm256_set1_epi16(15));
 }
 
-static inline vi vi_dot(vi sum, vs a, vs b) {
+static inline vi vi_nibbles8(vi v, int n) {
+    return _mm256_and_si256(_mm256_srli_epi16(v, 4 * n), _mm256_set1_epi8(15));
+}
+
+static inline vi vi_dot16(vi sum, vi a, vi b) {
     return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
 }
+
+static inline vi vi_dot8(vi sum, vi a, vi b) {
+    return _mm256_add_epi16(sum, _mm256_maddubs_epi16(a, b));
+}
+
+static inline vi vi_fold(vi v) { return _mm256_madd_epi16(v, _mm256_set1_epi16(1)); }
 
 static inline __attribute__((always_inline)) void vf_transpose(vf r[8]) {
     vf a0 = _mm256_unpacklo_ps(r[0], r[1]), a1 = _mm256_unpackhi_ps(r[0], r[1]);

@@ -2,8 +2,7 @@
  * AVX2 twin does and reductions pair the same lanes, so both builds give the same bits. */
 
 typedef struct { float v[8]; } vf;
-typedef struct { int32_t v[8]; } vi;
-typedef struct { int16_t v[16]; } vs;
+typedef union { int32_t v[8]; int16_t h[16]; uint8_t u[32]; int8_t b[32]; } vi;
 
 #define LANES(n) for (int i = 0; i < (n); i++)
 
@@ -122,19 +121,48 @@ static inline void vi_store16(int16_t *p, vi lo, vi hi) {
     LANES(8) p[i + 8] = saturate16(hi.v[i]);
 }
 
-static inline vs vs_load(const void *p) { vs r; memcpy(&r, p, sizeof r); return r; }
-static inline void vs_store(int16_t *p, vs v) { memcpy(p, &v, sizeof v); }
-static inline vs vs_pair(const int16_t *p) { vs r; LANES(16) r.v[i] = p[i & 1]; return r; }
-static inline vs vs_widen(const int8_t *p) { vs r; LANES(16) r.v[i] = p[i]; return r; }
+static inline void vi_store8(int8_t *p, const vi q[4]) {
+    for (int group = 0; group < 4; group++)
+        LANES(8) {
+            int32_t x = q[group].v[i];
+            p[8 * group + i % 4 * 2 + i / 4] = (int8_t)(x > 127 ? 127 : x < -128 ? -128 : x);
+        }
+}
 
-static inline vs vs_nibbles(vs v, int n) {
-    LANES(16) v.v[i] = (int16_t)(((uint16_t)v.v[i] >> (4 * n)) & 15);
+static inline vi vi_load(const void *p) { vi r; memcpy(&r, p, sizeof r); return r; }
+static inline void vi_store(void *p, vi v) { memcpy(p, &v, sizeof v); }
+static inline vi vi_widen(const int8_t *p) { vi r; LANES(16) r.h[i] = p[i]; return r; }
+
+static inline vi vi_repeat(const void *p) {
+    vi r;
+    LANES(8) memcpy(&r.v[i], p, 4);
+    return r;
+}
+
+static inline vi vi_nibbles16(vi v, int n) {
+    LANES(16) v.h[i] = (int16_t)(((uint16_t)v.h[i] >> (4 * n)) & 15);
     return v;
 }
 
-static inline vi vi_dot(vi sum, vs a, vs b) {
-    LANES(8) sum.v[i] += a.v[2 * i] * b.v[2 * i] + a.v[2 * i + 1] * b.v[2 * i + 1];
+static inline vi vi_nibbles8(vi v, int n) {
+    LANES(32) v.u[i] = (uint8_t)((v.u[i] >> (4 * n)) & 15);
+    return v;
+}
+
+static inline vi vi_dot16(vi sum, vi a, vi b) {
+    LANES(8) sum.v[i] += a.h[2 * i] * b.h[2 * i] + a.h[2 * i + 1] * b.h[2 * i + 1];
     return sum;
+}
+
+static inline vi vi_dot8(vi sum, vi a, vi b) {
+    LANES(16) sum.h[i] += (int16_t)(a.u[2 * i] * b.b[2 * i] + a.u[2 * i + 1] * b.b[2 * i + 1]);
+    return sum;
+}
+
+static inline vi vi_fold(vi v) {
+    vi r;
+    LANES(8) r.v[i] = v.h[2 * i] + v.h[2 * i + 1];
+    return r;
 }
 
 static inline void vf_transpose(vf r[8]) {

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.native import Kernels, PackedLinear
     from agentrt.runtime.native.linear import Kind
 
-KINDS: list[Kind] = ["f32", "q8", "q4"]
+KINDS: list[Kind] = ["f32", "q8", "q4", "q4_fast"]
 # Rows of weights that fill their last strip or do not, inputs of one block and of many.
 SHAPES = [(16, 32), (40, 64), (1, 96), (200, 576), (72, 1536)]
 
@@ -37,23 +37,26 @@ def random_weight(kind: Kind, shape: tuple[int, int], seed: int = 0):
 def pack(kernels: Kernels, kind: Kind, weights, bias=None) -> PackedLinear:
     if kind == "f32":
         return kernels.pack_f32(weights, bias)
-    return kernels.pack_q8(weights, bias) if kind == "q8" else kernels.pack_q4(weights, bias)
+    if kind == "q8":
+        return kernels.pack_q8(weights, bias)
+    return kernels.pack_q4(weights, bias, activation_bits=16 if kind == "q4" else 8)
 
 
 def plain(weight) -> torch.Tensor:
     return weight.double() if isinstance(weight, torch.Tensor) else weight.dequantise()
 
 
-def rounded_activations(x: torch.Tensor) -> torch.Tensor:
-    """What the quantised kinds make of their input: 16 bits, a scale per 32 of a row.
+def rounded_activations(x: torch.Tensor, kind: Kind) -> torch.Tensor:
+    """What the quantised kinds make of their input: 16 or 8 bits, a scale per 32 of a row.
 
     In float32, as they do it: where a value lies between two steps, the last bit decides.
     """
     blocks = x.unflatten(-1, (-1, 32))
     largest = blocks.abs().amax(-1, keepdim=True)
-    steps = torch.div(torch.full_like(largest, 32767), largest)
+    top = 127 if kind == "q4_fast" else 32767
+    steps = torch.div(torch.full_like(largest, top), largest)
     quants = (blocks * steps).round()
-    return (quants.double() * largest.double() / 32767).flatten(-2)
+    return (quants.double() * largest.double() / top).flatten(-2)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -63,19 +66,19 @@ def test_equals_float64(kernels: Kernels, kind: Kind, shape: tuple[int, int], ro
     weight, bias = random_weight(kind, shape), torch.randn(shape[0])
     x = torch.randn(rows, shape[1])
     got = pack(kernels, kind, [weight], [bias])(x)
-    inputs = x.double() if kind == "f32" else rounded_activations(x)
+    inputs = x.double() if kind == "f32" else rounded_activations(x, kind)
     want = inputs @ plain(weight).T + bias.double()
     # The largest sum that could cancel bounds what rounding each of K terms may add up to.
     size = inputs.abs() @ plain(weight).abs().T
     assert ((got - want).abs() <= 1e-6 * size + 1e-5).all()
 
 
-@pytest.mark.parametrize("kind", ["q8", "q4"])
-def test_rounding_activations_costs_little(kernels: Kernels, kind: Kind) -> None:
+@pytest.mark.parametrize(("kind", "limit"), [("q8", 1e-4), ("q4", 1e-4), ("q4_fast", 2e-2)])
+def test_rounding_activations_costs_little(kernels: Kernels, kind: Kind, limit: float) -> None:
     weight, x = random_weight(kind, (64, 576)), torch.randn(8, 576)
     want = x.double() @ plain(weight).T
     error = (pack(kernels, kind, [weight])(x) - want).norm() / want.norm()
-    assert error < 1e-4
+    assert error < limit
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -149,7 +152,7 @@ def test_nan_and_infinity_stay_in_their_row(kernels: Kernels, kind: Kind) -> Non
     assert torch.equal(got[rest], clean[rest])
 
 
-@pytest.mark.parametrize("kind", ["q8", "q4"])
+@pytest.mark.parametrize("kind", ["q8", "q4", "q4_fast"])
 def test_zeros_and_tiny_inputs_are_finite(kernels: Kernels, kind: Kind) -> None:
     packed = pack(kernels, kind, [random_weight(kind, (16, 32))])
     assert torch.equal(packed(torch.zeros(3, 32)), torch.zeros(3, 16))
@@ -178,3 +181,18 @@ def test_refuses_what_it_cannot_multiply(kernels: Kernels) -> None:
     state = packed.state()
     with pytest.raises(InvalidRequest, match="pack them again"):
         kernels.restore({**state, "header": state["header"] + 1})
+
+
+@pytest.mark.parametrize("rows", [1, 4, 6])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_largest_values_do_not_overflow(
+    kernels: Kernels, portable: Kernels, rows: int, sign: int
+) -> None:
+    scales = torch.ones(16, 2, dtype=torch.float16)
+    q8 = Q8Weight(torch.full((16, 64), -128, dtype=torch.int8), scales)
+    q4 = Q4Weight(torch.full((16, 64), 15, dtype=torch.uint8), scales, torch.zeros_like(scales))
+    x = torch.full((rows, 64), 3.0 * sign)
+    for k in (kernels, portable):
+        for kind, weight in (("q8", q8), ("q4", q4), ("q4_fast", q4)):
+            want = x.double() @ weight.dequantise().T
+            torch.testing.assert_close(pack(k, kind, [weight])(x).double(), want)
