@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -25,12 +26,17 @@ T = TypeVar("T")
 class EngineThread:
     """Owns the only thread that touches the engine; everything reaches it through one inbox.
 
+    The model is loaded on that thread too: OpenMP keeps a team of threads for each thread that has
+    ever computed in parallel, and where teams outnumber the cores, it puts them to sleep between
+    any two small products, which halves the speed of decoding.
+
     Between two steps the inbox is emptied, so an abort is in force before the next step; after a
     step all its news is delivered with one crossing per event loop.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, build: Callable[[], Engine]) -> None:
+        self._build = build
+        self._built: Future[Engine] = Future()
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._closing = False
         self._failure: BaseException | None = None
@@ -43,23 +49,28 @@ class EngineThread:
         return self._failure
 
     def start(self) -> None:
+        """Builds the engine on its thread, and returns when it serves. Raises what building does.
+
+        Blocking.
+        """
         self._thread.start()
+        self._built.result()
 
     @property
     def engine(self) -> Engine:
-        return self._engine
+        return self._built.result()
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Hands jobs to the engine. Raises EngineClosed or EngineFailed at once if it is gone."""
-        self.call(lambda: self._engine.add(jobs))
+        self.call(lambda: self.engine.add(jobs))
 
     def abort(self, jobs: Sequence[Job]) -> None:
         """Takes jobs back: their slots are free before the next step. Harmless when all is over."""
-        self._tell(lambda: self._engine.abort(jobs))
+        self._tell(lambda: self.engine.abort(jobs))
 
     def unpin(self, reply: Reply) -> None:
         """Lets go of what the job answering `reply` pinned."""
-        self._tell(lambda: self._engine.unpin(reply))
+        self._tell(lambda: self.engine.unpin(reply))
 
     def _tell(self, command: Callable[[], None]) -> None:
         with self._guard:
@@ -110,10 +121,15 @@ class EngineThread:
         return cast("T", answer)
 
     def _run(self) -> None:
+        try:
+            self._built.set_result(self._build())
+        except BaseException as error:
+            self._built.set_exception(error)
+            return
         cause: BaseException | None = None
         try:
             while self._serve_inbox():
-                self._engine.step()
+                self.engine.step()
                 self._publish()
         except BaseException as error:  # whatever it is, nobody may be left waiting
             cause = error
@@ -127,13 +143,13 @@ class EngineThread:
         while not self._inbox.empty():
             with suppress(Exception):  # a broken engine may not even take a job in to refuse it
                 self._inbox.get()()
-        self._engine.fail_all(lambda: _gone(cause))
+        self.engine.fail_all(lambda: _gone(cause))
         self._publish()
 
     def _serve_inbox(self) -> bool:
         """Runs the commands that have come in, waiting for one when there is nothing to step."""
         while not self._closing:
-            idle = not self._engine.has_work
+            idle = not self.engine.has_work
             if idle:
                 self._publish()  # what the last commands had to say: a refusal, an abort
             try:
@@ -144,8 +160,8 @@ class EngineThread:
         return False
 
     def _publish(self) -> None:
-        deliver(self._engine.take_news())
-        self._engine.abort_abandoned()
+        deliver(self.engine.take_news())
+        self.engine.abort_abandoned()
 
 
 def _gone(cause: BaseException | None) -> EngineClosed | EngineFailed:

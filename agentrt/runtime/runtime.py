@@ -20,13 +20,14 @@ from agentrt.runtime.streaming import CompletionStream
 from agentrt.runtime.submission import Submission
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
     from pathlib import Path
     from types import TracebackType
 
     from agentrt.generation import Completion, SamplingOptions, SamplingParams, Selection
     from agentrt.matching import Constraint
     from agentrt.runtime.config import RuntimeConfig
+    from agentrt.runtime.engine import Engine
     from agentrt.runtime.front import Prompt
     from agentrt.runtime.selecting import Normalisation
     from agentrt.runtime.source import LoadedModel, ModelSource
@@ -234,7 +235,8 @@ class Runtime:
     async def restart(self) -> None:
         """Starts a failed engine again, with an empty cache. Does nothing to a healthy one."""
         if self._served.thread.failure is not None:
-            self._front = self._start(self._served.loaded)
+            loaded = self._served.loaded
+            self._front = await anyio.to_thread.run_sync(self._start, lambda: loaded)
 
     def stats(self) -> RuntimeStats:
         """Live figures as of the last engine step."""
@@ -265,12 +267,18 @@ class Runtime:
         return self._front
 
     def _open(self) -> None:
-        self._front = self._start(open_model(self._model, self.config))
+        self._front = self._start(lambda: open_model(self._model, self.config))
 
-    def _start(self, loaded: LoadedModel) -> Front:
-        thread = EngineThread(make_engine(loaded.executor, self.config))
+    def _start(self, load: Callable[[], LoadedModel]) -> Front:
+        loaded: list[LoadedModel] = []
+
+        def build() -> Engine:
+            loaded.append(load())
+            return make_engine(loaded[0].executor, self.config)
+
+        thread = EngineThread(build)
         thread.start()
-        return Front(loaded, thread)
+        return Front(loaded[0], thread)
 
     def _close(self) -> None:
         if self._front is not None:

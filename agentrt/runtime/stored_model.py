@@ -112,8 +112,8 @@ def _form(config: RuntimeConfig, files: ModelFiles) -> WeightForm:
         )
     if config.weights in ("file", "file-fast") and files.blocks is None:
         raise InvalidRequest(
-            f"weights={config.weights!r} multiplies by a file's own quantised blocks and {files.name} has "
-            "none; use 'fp32' or 'int8'"
+            f"weights={config.weights!r} multiplies by a file's own quantised blocks and "
+            f"{files.name} has none; use 'fp32' or 'int8'"
         )
     return config.weights
 
