@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Tokens = tuple[int, ...]
 
+_BATCH = 16  # prompts that transformers serves together
+
 GREEDY = "greedy"
 SEEDED = "seeded"
 
@@ -133,31 +135,59 @@ async def against_transformers(
     prompts: Sequence[str], tokens: int, console: Console
 ) -> dict[str, int]:
     """fp32 greedy beside `generate`: a difference is a near-tie if the top two logits are < 1e-3
-    apart where the two first part."""
-    import torch
-
+    apart where the two first part. transformers serves left-padded batches of prompts of like
+    length, which is several times as fast as one by one."""
     async with Runtime(weights="fp32") as runtime:
         ours = await answers(runtime, prompts, GREEDY, Way(), tokens, lambda: None)
         ids = [runtime.tokenize(prompt) for prompt in prompts]
-        reference = reference_model()
-    identical = near_ties = 0
-    with Progress(console=console, transient=True) as progress, torch.inference_mode():
-        for prompt, got in zip(progress.track(ids, description="transformers"), ours, strict=True):
-            output = reference.generate(
-                torch.tensor([prompt]),
-                do_sample=False,
-                max_new_tokens=tokens,
-                output_logits=True,
-                return_dict_in_generate=True,
-            )
-            wanted = tuple(output.sequences[0, len(prompt) :].tolist())
-            if wanted == got:
-                identical += 1
-                continue
-            at = next(i for i, (a, b) in enumerate(zip(wanted, got, strict=False)) if a != b)
-            top = output.logits[at][0].topk(2).values
-            near_ties += bool(top[0] - top[1] < 1e-3)
-    return {"identical": identical, "of": len(prompts), "near_ties": near_ties}
+    order = sorted(range(len(ids)), key=lambda i: len(ids[i]))
+    batches = [order[i : i + _BATCH] for i in range(0, len(order), _BATCH)]
+    model = reference_model()
+    eos = model.generation_config.eos_token_id or model.config.eos_token_id
+    found = {"identical": 0, "of": len(prompts), "near_ties": 0}
+    with Progress(console=console, transient=True) as progress:
+        for batch in progress.track(batches, description="transformers"):
+            wanted, gaps = generate(model, [ids[i] for i in batch], tokens)
+            for row, i in enumerate(batch):
+                one = until(eos, wanted[row])
+                pairs = enumerate(zip(one, ours[i], strict=False))
+                at = next((k for k, (a, b) in pairs if a != b), None)
+                if one == ours[i]:
+                    found["identical"] += 1
+                elif at is not None and gaps[row][at] < 1e-3:
+                    found["near_ties"] += 1
+    return found
+
+
+def generate(
+    model: Any, prompts: Sequence[Sequence[int]], tokens: int
+) -> tuple[list[list[int]], list[list[float]]]:
+    """What transformers writes after each prompt, and at each token the gap of the top two logits."""
+    import torch
+
+    longest = max(map(len, prompts))
+    padded = torch.tensor([[0] * (longest - len(p)) + list(p) for p in prompts])
+    mask = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts])
+    with torch.inference_mode():
+        output = model.generate(
+            padded,
+            attention_mask=mask,
+            do_sample=False,
+            max_new_tokens=tokens,
+            pad_token_id=0,
+            output_logits=True,
+            return_dict_in_generate=True,
+        )
+    tops = torch.stack([logits.topk(2).values for logits in output.logits], 1)
+    gaps = (tops[..., 0] - tops[..., 1]).tolist()
+    return output.sequences[:, longest:].tolist(), gaps
+
+
+def until(eos: int | list[int], tokens: Sequence[int]) -> Tokens:
+    """Tokens up to the first end token, itself included; what follows is padding."""
+    ends = {eos} if isinstance(eos, int) else set(eos)
+    end = next((i + 1 for i, token in enumerate(tokens) if token in ends), len(tokens))
+    return tuple(tokens[:end])
 
 
 def show(report: dict[str, Any], console: Console) -> None:
