@@ -104,7 +104,7 @@ def flips(one: Sequence[Tokens], other: Sequence[Tokens]) -> int:
 async def measure(args: argparse.Namespace, console: Console) -> dict[str, Any]:
     prompts = mixed_prompts(args.prompts)
     async with Runtime(weights=args.weights) as runtime:
-        longest = max(runtime.count_tokens(prompt) for prompt in prompts)
+        longest = max(len(runtime.tokenize(prompt)) for prompt in prompts)
     compared = ways(longest, args.tokens)
     served: dict[str, dict[str, list[Tokens]]] = {}
     with Progress(console=console, transient=True) as progress:
@@ -162,7 +162,7 @@ async def against_transformers(
 def generate(
     model: Any, prompts: Sequence[Sequence[int]], tokens: int
 ) -> tuple[list[list[int]], list[list[float]]]:
-    """What transformers writes after each prompt, and at each token the gap of the top two logits."""
+    """What transformers writes after each prompt, and the gap of the top two logits each time."""
     import torch
 
     longest = max(map(len, prompts))
