@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -46,11 +47,20 @@ def pool_slots(spec: ModelSpec, config: RuntimeConfig, device: torch.device) -> 
     return slots
 
 
-def free_bytes(device: torch.device) -> int:
-    """Bytes free on the device now; for a CPU also within this process's memory limit."""
+def free_bytes(device: torch.device, *, group: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes free on the device now; for a CPU, at most what the process's control group allows.
+
+    `group` is the folder of that group (Linux control groups version 2), where there is one.
+    """
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    return psutil.virtual_memory().available
+    free = psutil.virtual_memory().available
+    try:
+        limit = int((group / "memory.max").read_text())
+        used = int((group / "memory.current").read_text())
+    except (OSError, ValueError):  # no such group, or "max": no limit
+        return free
+    return max(0, min(free, limit - used))
 
 
 def _gib(tokens: int, spec: ModelSpec) -> str:
