@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.job import Job
     from agentrt.runtime.layout import Decision
     from agentrt.runtime.pool import SlotPool
+    from agentrt.runtime.prompt_scores import PromptScores
     from agentrt.runtime.radix import Pin, RadixCache
     from agentrt.runtime.request import Request
     from agentrt.runtime.scheduler import Scheduler
@@ -80,8 +81,8 @@ class Engine:
         for job in jobs:
             if not self._reuse:
                 job.request.namespace += f"\0{job.request.id}"  # nobody shares it
-            if job.scores_prompt:
-                self._recall(job)
+            if job.scores is not None:
+                self._recall(job.request, job.scores)
             try:
                 self._scheduler.add(job.request)
             except AgentrtError as error:
@@ -90,12 +91,11 @@ class Engine:
             else:
                 self._report(job, computed=0)  # what it may say can be certain already
 
-    def _recall(self, job: Job) -> None:
+    def _recall(self, request: Request, scores: PromptScores) -> None:
         """Spares a job the prompt scores that were found out before and are still cached."""
-        request = job.request
         prompt = request.tokens(0, request.prompt_len)
         slots = self._cache.match(prompt, namespace=request.namespace).slots
-        job.on_recalled(self._scores.known(slots[job.first_to_score :]).tolist())
+        scores.recall(self._scores.known(slots[scores.next :]).tolist())
 
     def abort(self, jobs: Iterable[Job]) -> None:
         """Drops jobs nobody waits for: their slots are free, or cached, at once."""
@@ -164,10 +164,10 @@ class Engine:
             job.on_scheduled(self._clock())
             if job.samples_at(work.end):
                 samples.append(job.sample_row(first + work.end - work.start - 1))
-            if job.scores_prompt:
-                positions = job.positions_to_score(work.start, work.end)
-                rows.append(positions + (first - work.start))
-                targets.append(job.targets_of(positions))
+            if job.scores is not None:
+                wanted = job.scores.rows(work.start, work.end)
+                rows.append(wanted + (first - work.start))
+                targets.append(job.scores.targets(wanted))
         return Batch(arrays, tuple(samples), np.concatenate(rows), np.concatenate(targets))
 
     def _commit(self, decision: Decision, batch: Batch, result: StepResult) -> None:
@@ -177,9 +177,9 @@ class Engine:
         now, written = self._clock(), 0
         for work in decision.work:
             job = self._jobs[work.request]
-            if job.scores_prompt:
-                job.on_scored(job.positions_to_score(work.start, work.end), scores)
-                self._scores.remember(*job.scores_by_slot(work.start, work.end))
+            if job.scores is not None:
+                job.on_scored(work.start, work.end, scores)
+                self._scores.remember(*job.scores.by_slot(work.start, work.end))
             if job.samples_at(work.end):
                 written += job.on_sampled(next(sampled), self._scheduler.truncate, now)
             self._report(job, computed=work.end)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from agentrt.errors import AgentrtError, DeadlineExceeded, GenerationFailed, InvalidRequest
 from agentrt.generation import (
@@ -15,13 +12,13 @@ from agentrt.generation import (
     FinishReason,
     Timings,
     TokenKind,
-    TokenLogprob,
     Usage,
 )
 from agentrt.matching import Forced
 from agentrt.runtime.batch import SampleRow
 from agentrt.runtime.checks import check_params, check_prompt
 from agentrt.runtime.output import Output
+from agentrt.runtime.prompt_scores import PromptScores
 from agentrt.runtime.request import Request
 
 if TYPE_CHECKING:
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
 
     from agentrt.generation import Chunk
     from agentrt.matching import Bitmask, Matcher
-    from agentrt.runtime.batch import Float32Array, Int32Array, Int64Array, Sampled
+    from agentrt.runtime.batch import Sampled
     from agentrt.runtime.crossing import Reply
     from agentrt.runtime.radix import Pin, RadixCache
     from agentrt.runtime.source import LoadedModel
@@ -92,7 +89,6 @@ class Job:
         self._matcher = _matcher(submission, max_tokens)
         self._mask: Bitmask | None = None
         self._error: AgentrtError | None = None
-        self._scores: dict[int, float] = {}
         self.request = Request(
             id=next(_ids),
             token_ids=list(tokens),
@@ -101,8 +97,9 @@ class Job:
             priority=submission.priority,
             deadline=None if submission.timeout is None else now + submission.timeout,
             namespace=submission.namespace,
-            score_from=_scorable(submission.score_from, len(tokens)),
         )
+        first = submission.score_from
+        self.scores = None if first is None else PromptScores(self.request, first)
         self._advance(_refuse_truncation)
 
     def __repr__(self) -> str:
@@ -117,27 +114,6 @@ class Job:
         """Pins the prompt, all of it computed, in the cache."""
         request = self.request
         return cache.pin(request.tokens(0, request.prompt_len), namespace=request.namespace)
-
-    @property
-    def scores_prompt(self) -> bool:
-        return self.submission.score_from is not None
-
-    @property
-    def first_to_score(self) -> int:
-        """The first prompt token whose score was asked for and is not known."""
-        return (self.submission.score_from or 0) + len(self._scores)
-
-    def on_recalled(self, scores: Sequence[float]) -> None:
-        """Takes the scores of the first tokens asked for; only the others need their rows."""
-        first, request = self.first_to_score, self.request
-        self._scores.update(zip(range(first, first + len(scores)), scores, strict=True))
-        request.score_from = None if self._scores_are_in else self.first_to_score
-        if self._scores_are_in and not request.max_tokens:
-            request.cached_tokens = request.prompt_len
-
-    @property
-    def _scores_are_in(self) -> bool:
-        return self.scores_prompt and self.first_to_score == self.request.prompt_len
 
     # What a step asks for
 
@@ -171,32 +147,16 @@ class Job:
         ends = () if params.ignore_eos else self._spec.eos_token_ids
         return (*ends, *params.stop_token_ids)
 
-    def positions_to_score(self, start: int, end: int) -> Int64Array:
-        """Prompt positions p in [start, end) whose row says how likely prompt token p + 1 is."""
-        first, last = self.request.score_from, min(end, self.request.prompt_len - 1)
-        if first is None:
-            return np.zeros(0, np.int64)
-        return np.arange(max(start, first - 1), last, dtype=np.int64)
-
-    def targets_of(self, positions: Int64Array) -> Int64Array:
-        tokens = self.request.token_ids
-        return np.asarray([tokens[p + 1] for p in positions.tolist()], np.int64)
-
     # What a step found out
 
-    def on_scored(self, positions: Int64Array, scores: Iterator[float]) -> None:
-        """Takes one score for each position, from those of the whole step."""
-        for position in positions.tolist():
-            self._scores[position + 1] = score = next(scores)
-            if math.isnan(score):
-                self._error = GenerationFailed(
-                    f"the model gave no finite distribution after prompt token {position}"
-                )
-
-    def scores_by_slot(self, start: int, end: int) -> tuple[Int32Array, Float32Array]:
-        """The slots of the prompt tokens in [start, end) whose score is known, and the scores."""
-        known = [i for i in range(start, min(end, self.request.prompt_len)) if i in self._scores]
-        return self.request.slots[known], np.asarray([self._scores[i] for i in known], np.float32)
+    def on_scored(self, start: int, end: int, scores: Iterator[float]) -> None:
+        """Takes what the rows of [start, end) say of the prompt, from the scores of the step."""
+        assert self.scores is not None
+        rows = self.scores.rows(start, end)
+        try:
+            self.scores.take(rows, scores)
+        except GenerationFailed as error:
+            self._error = error
 
     def on_sampled(self, sampled: Sampled, truncate: Truncate, now: float) -> int:
         """Takes the chosen token in, and every token that is certain after it; how many."""
@@ -258,7 +218,7 @@ class Job:
         if self._error is not None:
             return self._error
         if self._output.max_tokens == 0 and (
-            computed == self.request.target or self._scores_are_in
+            computed == self.request.target or (self.scores is not None and self.scores.are_in)
         ):
             self._output.end(FinishReason.LENGTH)
         return self._completion(now) if self._output.finish_reason is not None else None
@@ -290,7 +250,7 @@ class Job:
             timings=self._phases.timings(now),
             token_kinds=output.kinds,
             logprobs=output.logprobs,
-            prompt_logprobs=self._prompt_logprobs(),
+            prompt_logprobs=None if self.scores is None else self.scores.logprobs(),
             seed=self.submission.seed if params.temperature > 0 else None,
             stopped_by=output.stopped_by,
         )
@@ -305,13 +265,6 @@ class Job:
             forced_tokens=forced,
         )
 
-    def _prompt_logprobs(self) -> tuple[TokenLogprob, ...] | None:
-        first = self.submission.score_from
-        if first is None:
-            return None
-        prompt = self.request.token_ids[: self.request.prompt_len]
-        return tuple(TokenLogprob(prompt[i], self._scores[i]) for i in range(first, len(prompt)))
-
 
 def _matcher(submission: Submission, max_tokens: int) -> Matcher | None:
     constraint = submission.constraint
@@ -323,11 +276,6 @@ def _matcher(submission: Submission, max_tokens: int) -> Matcher | None:
             f"takes {constraint.min_tokens} tokens: raise max_tokens to at least that"
         )
     return constraint.matcher()
-
-
-def _scorable(first: int | None, prompt_len: int) -> int | None:
-    """A first prompt token to score, if the prompt has it."""
-    return first if first is not None and first < prompt_len else None
 
 
 def _constraint_failed(error: Exception) -> AgentrtError:
