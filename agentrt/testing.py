@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from agentrt.errors import InvalidRequest
 from agentrt.runtime.batch import ModelSpec, Sampled, StepResult
 from agentrt.runtime.source import LoadedModel
 
@@ -40,7 +41,10 @@ class ByteCodec:
     document_start = (EOS,)
 
     def encode(self, text: str) -> list[int]:
-        return list(text.encode())
+        try:
+            return list(text.encode())
+        except UnicodeEncodeError as error:
+            raise InvalidRequest(f"the text is not valid Unicode: {error}") from error
 
     encode_inside = encode
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentrt.errors import InvalidRequest
 from agentrt.runtime.engine import Engine
 from agentrt.runtime.pool import SlotPool
 from agentrt.runtime.radix import RadixCache
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 def open_model(model: str | Path | ModelSource | None, config: RuntimeConfig) -> LoadedModel:
     """Loads what a runtime was asked for. Blocking; imports torch for a real model."""
     if model is not None and not isinstance(model, str | Path):
+        if isinstance(model, type) or not callable(getattr(model, "open", None)):
+            raise InvalidRequest(
+                f"model={model!r} is no model; give a hub id, a folder, a .gguf file, a "
+                "ModelSource, or None for the provided one"
+            )
         return model.open(config)
     from agentrt.runtime.stored_model import StoredModel
 

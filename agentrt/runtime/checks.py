@@ -8,7 +8,9 @@ from __future__ import annotations
 import difflib
 import math
 import reprlib
-from typing import TYPE_CHECKING, Any, TypeVar
+import sys
+from operator import index
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
 import pydantic
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model", bound=pydantic.BaseModel)
 
+_MOST_URGENT = 2**31 - 1
 _FLOAT32_MAX = 3.4028234663852886e38
 
 
@@ -43,8 +46,37 @@ def make_config(config: RuntimeConfig | None, options: Mapping[str, object]) -> 
 
     Raises InvalidRequest naming each option and value that is no good.
     """
+    if not isinstance(config, RuntimeConfig | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidRequest(
+            f"config is a {type(config).__name__}; give a RuntimeConfig, or its fields as keywords"
+        )
     given = config.model_dump() if config is not None else {}
     return _make(RuntimeConfig, {**given, **options}, "runtime option")
+
+
+def check_call(*, priority: object, timeout: object, namespace: object, constraint: object) -> None:
+    """Raises InvalidRequest for what a call says beside its sampling parameters and cannot mean."""
+    if not isinstance(priority, int) or abs(priority) > _MOST_URGENT:
+        raise InvalidRequest(
+            f"priority={reprlib.repr(priority)}; give a whole number between -{_MOST_URGENT} and "
+            f"{_MOST_URGENT}, higher for sooner"
+        )
+    if timeout is not None and not _is_duration(timeout):
+        raise InvalidRequest(f"timeout={timeout!r}; give seconds from now, 0 or more, or None")
+    if not isinstance(namespace, str) or not _is_unicode(namespace):
+        raise InvalidRequest(f"namespace={namespace!r}; give a text that is valid Unicode")
+    if constraint is not None and not callable(getattr(constraint, "matcher", None)):
+        raise InvalidRequest(
+            f"constraint={reprlib.repr(constraint)} makes no matchers; give a compiled type, "
+            "schema or regex"
+        )
+
+
+def check_count(n: object) -> int:
+    """`n` as an int, if that many generations can be asked for. Raises InvalidRequest."""
+    if not isinstance(n, SupportsIndex) or index(n) < 1:
+        raise InvalidRequest(f"n={n!r} generations were asked for; n is a whole number, at least 1")
+    return index(n)
 
 
 def check_params(params: SamplingParams, spec: ModelSpec) -> None:
@@ -128,6 +160,16 @@ def _check_ids(what: str, token_ids: Collection[int], spec: ModelSpec) -> None:
         f"{what} holds token id {bad} and {spec.name} has ids 0 to {spec.vocab_size - 1}; take ids "
         "from this model's own tokenizer"
     )
+
+
+def _is_duration(seconds: object) -> bool:
+    if not isinstance(seconds, int | float):
+        return False
+    return 0 <= seconds <= sys.float_info.max or seconds == math.inf
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def _make(model: type[Model], values: Mapping[str, Any], what: str) -> Model:

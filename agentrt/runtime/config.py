@@ -38,5 +38,5 @@ class RuntimeConfig(BaseModel):
     max_waiting: int = Field(default=100_000, ge=1)
     max_step_tokens: int | None = Field(default=512, ge=1)
     """Tokens one engine step computes at most; longer prompts are computed in chunks."""
-    max_passed_over: int = Field(default=64, ge=0)
+    max_passed_over: int = Field(default=64, ge=1)
     """How often later arrivals may be admitted ahead of a request before it must go first."""

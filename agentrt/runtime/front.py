@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Set
+from contextlib import contextmanager, suppress
 from operator import index
 from typing import TYPE_CHECKING, SupportsIndex, cast
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     Prompt = str | Sequence[int] | Sequence[Message]
     Asked = tuple[Sequence[int], Submission]
 
+# Iterable, and no sequences of token ids.
+_UNORDERED = (bytes, bytearray, memoryview, Set, Mapping)
+
 
 class Front:
     """Turns what callers ask into jobs of one engine thread."""
@@ -36,11 +39,13 @@ class Front:
         """A prompt as token ids. Raises InvalidRequest for what is none of the three forms."""
         if isinstance(prompt, str):
             return self.loaded.codec.encode(prompt)
-        if not isinstance(prompt, Iterable) or isinstance(prompt, bytes | bytearray):
+        if not isinstance(prompt, Iterable) or isinstance(prompt, _UNORDERED):
             raise _no_prompt(type(prompt).__name__)
-        parts = list(cast("Iterable[object]", prompt))
+        parts = _listed(cast("Iterable[object]", prompt))
         messages = [part for part in parts if isinstance(part, Message)]
         if messages and len(messages) == len(parts):
+            for message in messages:
+                _check_message(message)
             return self.loaded.codec.encode_chat(messages)
         return [_token_id(part) for part in parts]
 
@@ -80,10 +85,28 @@ class Front:
         )
 
 
+def _listed(prompt: Iterable[object]) -> list[object]:
+    try:
+        return list(prompt)
+    except TypeError as error:  # an array without dimensions says so only when it is read
+        raise _no_prompt(type(prompt).__name__) from error
+
+
 def _token_id(part: object) -> int:
-    if isinstance(part, bool) or not isinstance(part, SupportsIndex):
-        raise _no_prompt(f"sequence with a {type(part).__name__}")
-    return index(part)
+    # Arrays have an index as well, but only those of a single number give it.
+    with suppress(TypeError):
+        if isinstance(part, SupportsIndex) and not isinstance(part, bool):
+            return index(part)
+    raise _no_prompt(f"sequence with a {type(part).__name__}")
+
+
+def _check_message(message: Message) -> None:
+    for field in ("role", "content"):
+        value: object = getattr(message, field)
+        if not isinstance(value, str):
+            raise InvalidRequest(
+                f"the {field} of a Message is a {type(value).__name__}; a text is wanted"
+            )
 
 
 def _no_prompt(given: str) -> InvalidRequest:

@@ -104,8 +104,8 @@ def _change(
     values: Float32Array, ids: Int64Array, touched: _Touched, params: SamplingParams
 ) -> None:
     """Changes `values`, the logits of the tokens `ids`, in place."""
-    # A value may overflow here; the caller looks for that and fails the row.
-    with np.errstate(over="ignore"):
+    # A value may leave float32 here; the caller looks for that and fails the row.
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         bias = np.fromiter(params.logit_bias.values(), np.float32)
         values[np.searchsorted(ids, touched.biased)] += bias
         seen = np.searchsorted(ids, touched.seen)

@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from agentrt.errors import EngineClosed, InvalidRequest, NoRuntime
 from agentrt.runtime.assembly import make_engine, open_model
-from agentrt.runtime.checks import make_config
+from agentrt.runtime.checks import check_count, make_config
 from agentrt.runtime.engine_thread import EngineThread
 from agentrt.runtime.front import Front
 from agentrt.runtime.selecting import plan_selection
@@ -135,8 +135,7 @@ class Runtime:
 
         Raises what `generate` raises; the first failure cancels the others.
         """
-        if n < 1:
-            raise InvalidRequest(f"n={n} generations were asked for; n is at least 1")
+        count = check_count(n)
         submission = Submission.make(
             params,
             sampling,
@@ -146,7 +145,8 @@ class Runtime:
             namespace=namespace,
         )
         tokens = self._served.tokens(prompt)
-        return await self._served.complete_all([(tokens, submission.numbered(i)) for i in range(n)])
+        asked = [(tokens, submission.numbered(i)) for i in range(count)]
+        return await self._served.complete_all(asked)
 
     def stream(
         self,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import reprlib
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from agentrt.errors import InvalidRequest
 from agentrt.generation import Choice, Selection
@@ -57,7 +59,7 @@ def plan_selection(
     codec: TextCodec, prompt: Sequence[int], choices: Sequence[str], by: Normalisation
 ) -> SelectionPlan:
     """What to score to choose among `choices` after `prompt` (token ids). Raises InvalidRequest."""
-    _check_choices(choices, by)
+    choices = _checked_choices(choices, by)
     if not prompt:
         prompt = codec.document_start
     whole = [heal(codec, prompt, choice) for choice in choices]
@@ -68,7 +70,7 @@ def plan_selection(
     if by == "unconditional":
         bare = list(codec.document_start)
         requests += [(bare + codec.encode_inside(choice), len(bare)) for choice in choices]
-    return SelectionPlan(tuple(choices), by, tuple(requests))
+    return SelectionPlan(choices, by, tuple(requests))
 
 
 def heal(codec: TextCodec, prompt: Sequence[int], text: str) -> list[int]:
@@ -89,9 +91,12 @@ def heal(codec: TextCodec, prompt: Sequence[int], text: str) -> list[int]:
     return [*prompt[:cut], *codec.encode_inside(tail_text + text)]
 
 
-def _check_choices(choices: Sequence[str], by: str) -> None:
-    if isinstance(choices, str) or not choices:
-        raise InvalidRequest(f"choices={choices!r}; give a list of at least one text")
+def _checked_choices(given: object, by: str) -> tuple[str, ...]:
+    if isinstance(given, str | bytes | Set | Mapping) or not isinstance(given, Iterable):
+        raise InvalidRequest(f"choices={reprlib.repr(given)}; give a list of at least one text")
+    choices = tuple(cast("Iterable[str]", given))
+    if not choices:
+        raise InvalidRequest("no choices were given; give a list of at least one text")
     for i, choice in enumerate(choices):
         if not isinstance(choice, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidRequest(f"choice {i} is {choice!r}; choices are texts")
@@ -101,6 +106,7 @@ def _check_choices(choices: Sequence[str], by: str) -> None:
             raise InvalidRequest(f"choice {i} repeats {choice!r}; every choice is given once")
     if by not in ("token_length", "greedy_token", "unconditional"):
         raise InvalidRequest(f"by={by!r}; it is 'token_length', 'greedy_token' or 'unconditional'")
+    return choices
 
 
 def _common(a: Sequence[int], b: Sequence[int]) -> int:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agentrt.errors import InvalidRequest
-from agentrt.runtime.checks import make_params
+from agentrt.generation import SamplingParams
+from agentrt.runtime.checks import check_call, make_params
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from agentrt.generation import SamplingParams
     from agentrt.matching import Constraint
 
 
@@ -40,7 +39,16 @@ class Submission:
     def make(
         cls, params: SamplingParams | None, sampling: Mapping[str, Any], **how: Any
     ) -> Submission:
-        """Raises InvalidRequest for options that make no sense or are given twice."""
+        """Raises InvalidRequest for options that make no sense or are given twice.
+
+        All of them are looked at here, on the caller's side: what the engine's thread trips over
+        would stop it for everybody.
+        """
+        if not isinstance(params, SamplingParams | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidRequest(
+                f"params is a {type(params).__name__}; give a SamplingParams, or its fields as "
+                "keywords"
+            )
         if params is not None and sampling:
             given = ", ".join(sampling)
             raise InvalidRequest(
@@ -50,7 +58,12 @@ class Submission:
         chosen = params if params is not None else make_params(**sampling)
         seed = chosen.seed if chosen.seed is not None else secrets.randbits(63)
         submission = cls(params=chosen, seed=seed, **how)
-        _check_timeout(submission.timeout)
+        check_call(
+            priority=submission.priority,
+            timeout=submission.timeout,
+            namespace=submission.namespace,
+            constraint=submission.constraint,
+        )
         return submission
 
     def numbered(self, index: int) -> Submission:
@@ -60,8 +73,3 @@ class Submission:
     def scoring(self, start: int) -> Submission:
         """The same request asking for log-probabilities from prompt token `start` on."""
         return replace(self, score_from=start)
-
-
-def _check_timeout(timeout: float | None) -> None:
-    if timeout is not None and (math.isnan(timeout) or timeout < 0):
-        raise InvalidRequest(f"timeout={timeout}; give seconds from now, 0 or more, or None")

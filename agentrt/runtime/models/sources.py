@@ -85,10 +85,14 @@ def _convert(plan: _Plan) -> ModelFiles:
 def _plan(model: str | Path | None) -> _Plan:
     if model is None:
         return _provided()
-    path = Path(model).expanduser()
-    if path.is_dir():
+    try:
+        path = Path(model).expanduser()
+        is_folder, is_file = path.is_dir(), path.is_file()
+    except (OSError, RuntimeError) as error:  # a name too long, a folder closed to us, no such user
+        raise ModelNotFound(f"{model} cannot be looked up ({error})") from error
+    if is_folder:
         return _local_folder(path.absolute())
-    if path.is_file():
+    if is_file:
         return _gguf_file(path.absolute())
     if isinstance(model, Path) or not HUB_ID.fullmatch(model) or model.endswith(".gguf"):
         raise ModelNotFound(
