@@ -1,10 +1,10 @@
 /* A pool of threads that never waits for a thread that has not come.
  *
- * An OpenMP region ends when every thread of the team has arrived. Where something else wants a core
- * (the event loop, a browser) one of them is often asleep, and the others spin for a time slice or
- * more after the work is done: measured on two busy cores, two threads were four times slower than
- * one. Here the caller takes pieces like everyone else and waits only for pieces already taken, so
- * at worst it does all the work itself. */
+ * An OpenMP region ends when every thread of the team has arrived. Where something else wants a
+ * core (the event loop, a browser) one of them is often asleep, and the others spin for a time
+ * slice or more after the work is done: measured on two busy cores, two threads were several times
+ * slower than one. Here the caller takes pieces like everyone else and waits only for pieces already
+ * taken, so at worst it does all the work itself. */
 #include "parallel.h"
 
 typedef struct {
@@ -26,9 +26,9 @@ static void run_together(const job *j) { run_alone(j); }
 
 enum { CLOSED = 1 << 30, SPINS = 4000 };
 
-/* `turn` is the generation of the job (upper half) and its next piece (lower half). A piece is taken
- * by compare and swap, which fails if the job has changed since its fields were read; while they are
- * being written the next piece is CLOSED. */
+/* `turn` is the generation of the job (upper half) and its next piece (lower half). A piece is
+ * taken by compare and swap, which fails if the job has changed since its fields were read; while
+ * they are being written the next piece is CLOSED. */
 static struct {
     pthread_mutex_t in_use; /* one job at a time; another caller meanwhile works alone */
     pthread_mutex_t bed;
@@ -82,7 +82,7 @@ static void *work(void *number) {
     int worker = (int)(intptr_t)number;
     uint64_t seen = 0;
     for (;;) {
-        /* The next product usually comes within microseconds: look for it awhile before sleeping. */
+        /* The next product usually comes within microseconds: look awhile before sleeping. */
         for (int i = 0; i < SPINS && turn_now() >> 32 == seen; i++) relax();
         if (turn_now() >> 32 == seen) sleep_until_not(seen);
         seen = turn_now() >> 32;
