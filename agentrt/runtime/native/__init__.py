@@ -15,6 +15,7 @@ from agentrt.runtime.native.pack import (
     read_q4_1,
     read_q8_0,
 )
+from agentrt.runtime.native.threads import keep_torch_on_this_thread
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +26,7 @@ __all__ = [
     "PackedLinear",
     "Q4Weight",
     "Q8Weight",
+    "keep_torch_on_this_thread",
     "load",
     "quantise_q8",
     "read_q4_0",

@@ -1,13 +1,13 @@
 /* Causal attention in float32 over K and V read in place, a slot per token.
  *
- * A query row (one head of one token) meets its keys in blocks of 32 positions counted from position
- * 0, and keeps the running maximum m, denominator l and output of an online softmax (Milakov and
+ * A query row (one head of one token) meets its keys in blocks of 32 positions counted from 0, and
+ * keeps the running maximum m, denominator l and output of an online softmax (Milakov and
  * Gimelshein, arXiv:1805.02867). Within a block:
  *     score[j] = a chain of fma over the head's dimensions;   m' = max(m, scores in sight)
  *     w[j] = exp(score[j] - m'), exactly 0 out of sight;      l = fma(l, exp(m - m'), sum of w)
  *     out = out * exp(m - m'), then a chain of fma(w[j], v[j], out) over the keys in sight
- * Nothing there depends on which rows are computed together, on where the slots are, on how a prompt
- * was cut into chunks or on the thread: so neither do the bits of the result.
+ * Nothing there depends on which rows are computed together, where the slots are, how a prompt was
+ * cut into chunks or on the thread: so neither do the bits of the result.
  *
  * The unit of work is a tile of tokens times one KV head. The tile's tokens are neighbours in the
  * batch that share their first `shared` slots: blocks wholly inside are read once for all the
@@ -83,7 +83,8 @@ static int see_the_same(const tile *t, int64_t row, int64_t other, int64_t base)
 ALWAYS_INLINE void transpose_square(const float *const rows[8], int64_t d, int lanes, float *out) {
     vf r[8];
     UNROLL
-    for (int i = 0; i < 8; i++) r[i] = lanes == 8 ? vf_load(rows[i] + d) : vf_load_n(rows[i] + d, lanes);
+    for (int i = 0; i < 8; i++)
+        r[i] = lanes == 8 ? vf_load(rows[i] + d) : vf_load_n(rows[i] + d, lanes);
     vf_transpose(r);
     UNROLL
     for (int i = 0; i < 8; i++)
@@ -186,7 +187,8 @@ ALWAYS_INLINE void add_values(const tile *t, const float *const v[KEYS], sight i
 }
 
 /* The last v_dim % 8 dimensions. */
-static void add_ragged_values(const tile *t, const float *const v[KEYS], sight in, int64_t row, int64_t d) {
+static void add_ragged_values(const tile *t, const float *const v[KEYS], sight in, int64_t row,
+                              int64_t d) {
     int lanes = (int)(t->layer->v_dim - d);
     float *out = t->out + row * t->out_stride + d;
     vf o = vf_load(out);
@@ -195,7 +197,8 @@ static void add_ragged_values(const tile *t, const float *const v[KEYS], sight i
     vf_store(out, o);
 }
 
-ALWAYS_INLINE void weigh_rows(const tile *t, const float *const v[KEYS], sight in, int64_t row, int rows) {
+ALWAYS_INLINE void weigh_rows(const tile *t, const float *const v[KEYS], sight in, int64_t row,
+                              int rows) {
     int64_t d = 0, dims = t->layer->v_dim;
     for (; d + 32 <= dims; d += 32) add_values(t, v, in, row, rows, d, 4);
     for (; d + 8 <= dims; d += 8) add_values(t, v, in, row, rows, d, 1);
@@ -207,13 +210,13 @@ static void prefetch_row(const float *row, int64_t dim) {
     for (int64_t d = 0; d < dim; d += 16) PREFETCH(row + d);
 }
 
-/* Where the block's K and V are. Slots lie anywhere, which the processor cannot foresee, so those of
- * the block after it are asked for now. */
+/* Where the block's K and V are. Slots lie anywhere, which the processor cannot foresee, so those
+ * of the block after it are asked for now. */
 static void find_block(const tile *t, const int32_t *slots, int64_t base, int64_t keys, int64_t end,
                        const float *k[KEYS], const float *v[KEYS]) {
     const agentrt_attention_layer *a = t->layer;
     for (int64_t j = 0; j < KEYS; j++) {
-        int64_t slot = slots[base + (j < keys ? j : keys - 1)]; /* beyond, any key: it is not seen */
+        int64_t slot = slots[base + (j < keys ? j : keys - 1)]; /* beyond, any: it is not seen */
         k[j] = a->k + (slot * a->kv_heads + t->kv_head) * a->dim;
         v[j] = a->v + (slot * a->kv_heads + t->kv_head) * a->v_dim;
         if (base + KEYS + j >= end) continue;
@@ -225,8 +228,8 @@ static void find_block(const tile *t, const int32_t *slots, int64_t base, int64_
 
 /* Rows [from, to) against the block of keys at positions [base, base + KEYS) of `slots`, of which
  * those before `end` will follow. */
-static void attend_block(const tile *t, const int32_t *slots, int64_t base, int64_t end, int64_t from,
-                         int64_t to) {
+static void attend_block(const tile *t, const int32_t *slots, int64_t base, int64_t end,
+                         int64_t from, int64_t to) {
     while (from < to && !sees(t, from, base)) from++;
     while (from < to && !sees(t, to - 1, base)) to--;
     int64_t keys = 0;
@@ -345,9 +348,9 @@ void agentrt_attention(const agentrt_attention_layer *layer, const agentrt_atten
     parallel_for(threads_for(work, threads), units, 1, attend, &j);
 }
 
-/* Copies k or v, [tokens] rows of [heads][dim] with strides in floats, to their slots in the pool. */
-void agentrt_store(float *pool, const int64_t *slots, const float *rows, int64_t tokens, int64_t heads,
-                   int64_t dim, int64_t token_stride, int64_t head_stride) {
+/* Copies k or v, [tokens] rows of [heads][dim] with strides in floats, to their slots. */
+void agentrt_store(float *pool, const int64_t *slots, const float *rows, int64_t tokens,
+                   int64_t heads, int64_t dim, int64_t token_stride, int64_t head_stride) {
     for (int64_t t = 0; t < tokens; t++)
         for (int64_t h = 0; h < heads; h++)
             memcpy(pool + (slots[t] * heads + h) * dim, rows + t * token_stride + h * head_stride,

@@ -27,7 +27,15 @@ if TYPE_CHECKING:
 _HERE = Path(__file__).parent
 # Contraction is off because it would let the compiler choose which products are fused, and with
 # them the bits; the kernels fuse by name.
-_FLAGS = ("-std=gnu11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fwrapv", "-fPIC")
+_FLAGS = (
+    "-std=gnu11",
+    "-O3",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-fwrapv",
+    "-fPIC",
+    "-pthread",
+)
 _FOR_THIS_CPU = (("-march=native",), ("-mcpu=native",), ())
 _COMPILE_SECONDS = 300
 

@@ -12,7 +12,7 @@ from agentrt.errors import InvalidRequest
 from agentrt.runtime.native import pack
 from agentrt.runtime.native.library import address, bind, checked
 from agentrt.runtime.native.linear import PackedLinear
-from agentrt.runtime.native.threads import openmp_fork, usable_cores
+from agentrt.runtime.native.threads import usable_cores
 
 if TYPE_CHECKING:
     import ctypes
@@ -28,17 +28,14 @@ _F32 = torch.float32
 class Kernels:
     """CPU kernels whose results do not depend on the batch, the threads or the tiling.
 
-    All tensors are on the CPU. May be called from several threads at once.
+    All tensors are on the CPU. May be called from several threads at once; while one has the pool
+    of threads, another's calls run on its own.
     """
 
     def __init__(self, library: ctypes.CDLL, *, threads: int | None = None) -> None:
         self.call = SimpleNamespace(**bind(library))
         self.threads = threads or usable_cores()
         self._local = threading.local()
-        fork = openmp_fork()
-        if fork is None:
-            self.threads = 1
-        self.call.use_openmp(fork)
 
     def __repr__(self) -> str:
         return f"<Kernels {self.threads} threads>"

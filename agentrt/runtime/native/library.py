@@ -21,7 +21,6 @@ _TYPES = {
     "d": ctypes.c_double,
 }
 _SIGNATURES = {
-    "agentrt_use_openmp": ("p", ""),
     "agentrt_linear_f32": ("ppppnnni", ""),
     "agentrt_lookup_f32": ("pppnn", ""),
     "agentrt_linear_int": ("pppppnnnii", ""),

@@ -1,5 +1,5 @@
-/* y = W x in float32. Every output is one chain y = fma(w[k], x[k], y) over k = 0, 1, 2, ... from 0,
- * and last y + bias, whatever tile it is computed in: so its bits do not depend on the other rows.
+/* y = W x in float32. Every output is one chain y = fma(w[k], x[k], y) over k = 0, 1, 2, ... from
+ * 0, and last y + bias, whatever tile computes it: its bits do not depend on the other rows.
  *
  * Packed weights: [n / 16][k][16], a strip of 16 channels at a time, zero rows to fill the last. */
 #include "parallel.h"

@@ -1,6 +1,7 @@
 /* y = W x for 4-bit and 8-bit weights with a scale per 32 of them, activations rounded to integers.
  *
- * Weights: W[n][k] = d[n][k / 32] * q[n][k] + m[n][k / 32], q in 0..15 (q4) or -128..127 (q8, m = 0).
+ * Weights: W[n][k] = d[n][k / 32] * q[n][k] + m[n][k / 32], q in 0..15 (q4) or -128..127 (q8,
+ * where m = 0).
  * Activations: each row, by itself, in blocks of 32: x ~ s * a, |a| <= top, s = max|x| / top, where
  * top is 32767, or 127 for the q4 product that trades accuracy for speed.
  * A block's sum of q * a is an exact int32 (at most 32 * 128 * 32767 < 2^31). Then, block by block,
@@ -12,7 +13,7 @@
  * [8 channels][2 values of k], q8: int8 pair by pair; q4: four pairs to 32 bytes, pair g of them in
  * bits [4g, 4g + 4) of 16 little-endian int16; then 8 half d, and for q4 8 half m.
  *
- * A step of a product meets 4 bytes of a row's activations: 2 values of 16 bits, or 4 of 8 bits. The
+ * A step of a product meets 4 bytes of a row's activations: 2 values of 16 bits or 4 of 8 bits. The
  * nibbles of 32 packed bytes are 4 steps of the first kind, in order, or 2 of the second, whose
  * values then come in the order 0 4 1 5, 2 6 3 7: that is how vi_store8 lays activations out. */
 #include "parallel.h"
@@ -93,7 +94,9 @@ ALWAYS_INLINE vi dot(vi sum, vi weights, vi acts, kind k) {
 }
 
 /* 8 products of at most 2 * 15 * 127 fit 16 bits, so the fast kind widens once a block. */
-ALWAYS_INLINE vf block_sum(vi sum, kind k) { return vf_from_int(k == Q4_FAST ? vi_fold(sum) : sum); }
+ALWAYS_INLINE vf block_sum(vi sum, kind k) {
+    return vf_from_int(k == Q4_FAST ? vi_fold(sum) : sum);
+}
 
 ALWAYS_INLINE vf add_block(vf y, vi sum, vf d, vf m, const float *scale, kind k) {
     y = vf_fma(block_sum(sum, k), vf_mul(d, vf_set(scale[0])), y);

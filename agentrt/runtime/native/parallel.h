@@ -1,4 +1,4 @@
-/* Work shared among the threads of the host's own OpenMP pool. */
+/* Work shared among threads. */
 #ifndef AGENTRT_PARALLEL_H
 #define AGENTRT_PARALLEL_H
 

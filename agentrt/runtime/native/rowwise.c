@@ -112,8 +112,8 @@ static void rotate_rows(void *task, int worker, int64_t from, int64_t to) {
 
 /* Rotates the first `dim` values of every head in place, halves paired (RoFormer, arXiv:2104.09864,
  * in the layout of GPT-NeoX); cos and sin are [tokens][dim], the strides of x in floats. */
-void agentrt_rotate(float *x, const float *cos, const float *sin, int64_t tokens, int64_t heads, int64_t dim,
-                    int64_t token_stride, int64_t head_stride, int threads) {
+void agentrt_rotate(float *x, const float *cos, const float *sin, int64_t tokens, int64_t heads,
+                    int64_t dim, int64_t token_stride, int64_t head_stride, int threads) {
     rowwise t = {.out = x, .cos = cos, .sin = sin, .dim = dim, .heads = heads,
                  .token_stride = token_stride, .head_stride = head_stride};
     for_rows(&t, rotate_rows, tokens, (double)(tokens * heads * dim), threads);

@@ -1,7 +1,7 @@
 /* Eight lanes: the small vector language every kernel is written in, once.
  *
- * vf is 8 floats; vi 8 int32, 16 int16 or 32 int8. On x86 with AVX2, FMA and F16C an operation is one
- * or two instructions; anywhere else, or with AGENTRT_PORTABLE defined, it is a plain loop. Both
+ * vf is 8 floats; vi 8 int32, 16 int16 or 32 int8. On x86 with AVX2, FMA and F16C an operation is
+ * a few instructions; anywhere else, or with AGENTRT_PORTABLE defined, it is a plain loop. Both
  * round the same way, so a kernel gives the same bits under either.
  *
  *   vf_fma(a, b, c)      a * b + c, rounded once
@@ -39,8 +39,8 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* Holds a value in its register here. Without it GCC gathers the loads of an unrolled tile first and
- * spills the tile's sums to make room, at half the speed. */
+/* Holds a value in its register here. Without it GCC gathers the loads of an unrolled tile first
+ * and spills the tile's sums to make room, at half the speed. */
 #if defined(__AVX2__) && !defined(AGENTRT_PORTABLE)
 #define KEEP(value) __asm__("" : "+x"(value))
 #else

@@ -13,9 +13,21 @@ static inline vf vf_add(vf a, vf b) { LANES(8) a.v[i] += b.v[i]; return a; }
 static inline vf vf_sub(vf a, vf b) { LANES(8) a.v[i] -= b.v[i]; return a; }
 static inline vf vf_mul(vf a, vf b) { LANES(8) a.v[i] *= b.v[i]; return a; }
 static inline vf vf_div(vf a, vf b) { LANES(8) a.v[i] /= b.v[i]; return a; }
-static inline vf vf_fma(vf a, vf b, vf c) { LANES(8) c.v[i] = fmaf(a.v[i], b.v[i], c.v[i]); return c; }
-static inline vf vf_max(vf a, vf b) { LANES(8) b.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i]; return b; }
-static inline vf vf_min(vf a, vf b) { LANES(8) b.v[i] = a.v[i] < b.v[i] ? a.v[i] : b.v[i]; return b; }
+
+static inline vf vf_fma(vf a, vf b, vf c) {
+    LANES(8) c.v[i] = fmaf(a.v[i], b.v[i], c.v[i]);
+    return c;
+}
+
+static inline vf vf_max(vf a, vf b) {
+    LANES(8) b.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i];
+    return b;
+}
+
+static inline vf vf_min(vf a, vf b) {
+    LANES(8) b.v[i] = a.v[i] < b.v[i] ? a.v[i] : b.v[i];
+    return b;
+}
 
 static inline vf vf_load_n(const float *p, int n) {
     vf r = vf_set(0.0f);
@@ -98,7 +110,11 @@ static inline vi vf_magnitude(vf v) {
 
 static inline vi vi_zero(void) { vi r = {{0}}; return r; }
 static inline vi vi_add(vi a, vi b) { LANES(8) a.v[i] += b.v[i]; return a; }
-static inline vi vi_max(vi a, vi b) { LANES(8) a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i]; return a; }
+
+static inline vi vi_max(vi a, vi b) {
+    LANES(8) a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i];
+    return a;
+}
 
 static inline int32_t vi_hmax(vi v) {
     int32_t best = v.v[0];

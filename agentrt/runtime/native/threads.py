@@ -1,4 +1,4 @@
-"""How many threads the kernels use, and whose: the OpenMP pool that torch has already loaded."""
+"""How many threads the kernels use, and how torch is kept off their cores."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ def _quota() -> int:
     return sys.maxsize if limit == "max" else max(1, round(int(limit) / int(period)))
 
 
-def openmp_fork() -> int | None:
-    """The address of GOMP_parallel in torch's own OpenMP runtime, or None if it has none.
+def keep_torch_on_this_thread() -> bool:
+    """Makes torch compute on the calling thread alone, for this thread only; True if it does now.
 
-    GCC's libgomp defines it and LLVM's libomp exports it as well. Calling the copy that torch runs
-    on keeps one pool: two would compete for the same cores.
+    OpenMP's threads spin for milliseconds after each of torch's operators, on the cores that the
+    kernels are about to use. `torch.set_num_threads` would change every thread of the process.
     """
+    torch.get_num_threads()  # sets this thread's count from the process's, once; ours comes after
     for path in _openmp_libraries():
         try:
-            function = ctypes.CDLL(path).GOMP_parallel
+            ctypes.CDLL(path).omp_set_num_threads(1)
         except (OSError, AttributeError):
             continue
-        return ctypes.cast(function, ctypes.c_void_p).value
-    return None
+    return torch.get_num_threads() == 1
 
 
 def _openmp_libraries() -> list[str]:
