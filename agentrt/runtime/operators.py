@@ -20,15 +20,12 @@ class NativeOperators(TorchKernels):
         self._kernels = kernels
 
     def rms_norm(self, x: torch.Tensor, weight: torch.Tensor | None, eps: float) -> torch.Tensor:
-        if weight is None:
-            weight = torch.ones(x.shape[-1])
-        return self._kernels.rms_norm(x, weight, eps)
+        return self._kernels.rms_norm(x, _weight(x, weight), eps)
 
     def add_rms_norm(
         self, x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor | None, eps: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        total = (x + y).contiguous()
-        return total, self.rms_norm(total, weight, eps)
+        return self._kernels.add_rms_norm(x, y, _weight(x, weight), eps)
 
     def gate(self, gate_up: torch.Tensor, activation: str) -> torch.Tensor:
         if activation in ("silu", "gelu_tanh"):
@@ -38,3 +35,7 @@ class NativeOperators(TorchKernels):
     def rotate(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         self._kernels.rotate(x, cos.contiguous(), sin.contiguous())
         return x
+
+
+def _weight(x: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
+    return torch.ones(x.shape[-1]) if weight is None else weight

@@ -108,26 +108,33 @@ class Kernels:
             bias=_stack_bias(sizes, bias),
         )
 
-    def rms_norm(
+    def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+        """x / sqrt(mean(x^2) + eps) * weight over the last dimension, float32."""
+        return self._normalised(x, None, None, weight, eps)
+
+    def add_rms_norm(
+        self, x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, eps: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """x + y, of one shape, and its rms_norm; float32. Neither x nor y is changed."""
+        y = checked(y, "the second input", _F32, weight.shape[-1])
+        total = torch.empty_like(y)
+        return total, self._normalised(x, y, total, weight, eps)
+
+    def _normalised(
         self,
         x: torch.Tensor,
+        residual: torch.Tensor | None,
+        total: torch.Tensor | None,
         weight: torch.Tensor,
         eps: float,
-        *,
-        residual: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """x / sqrt(mean(x^2) + eps) * weight over the last dimension, float32.
-
-        With `residual`, a contiguous tensor of x's shape, x is first added to it in place, and the
-        sum is what is normalised.
-        """
         dim = weight.shape[-1]
         x = checked(x, "the input", _F32, dim)
         out = torch.empty_like(x)
         self.call.rms_norm(
             x.data_ptr(),
             address(residual),
-            address(residual),
+            address(total),
             weight.data_ptr(),
             out.data_ptr(),
             x.numel() // dim,

@@ -26,12 +26,14 @@ def test_rms_norm(kernels: Kernels, portable: Kernels, dim: int) -> None:
     assert torch.equal(got, portable.rms_norm(x, weight, 1e-5))
 
 
-def test_rms_norm_adds_to_the_residual(kernels: Kernels) -> None:
-    x, residual, weight = torch.randn(5, 96), torch.randn(5, 96), torch.randn(96)
-    total = x + residual
-    got = kernels.rms_norm(x, weight, 1e-6, residual=residual)
-    assert torch.equal(residual, total)
-    assert torch.equal(got, kernels.rms_norm(total, weight, 1e-6))
+def test_rms_norm_of_a_sum_leaves_its_parts_alone(kernels: Kernels) -> None:
+    x, y, weight = torch.randn(5, 96), torch.randn(5, 96), torch.randn(96)
+    parts = x.clone(), y.clone()
+    total, got = kernels.add_rms_norm(x, y, weight, 1e-6)
+    assert torch.equal(total, x + y)
+    assert torch.equal(got, kernels.rms_norm(x + y, weight, 1e-6))
+    assert torch.equal(x, parts[0])
+    assert torch.equal(y, parts[1])
 
 
 @pytest.mark.parametrize("dim", DIMS)
