@@ -89,8 +89,8 @@ class ScriptedModel:
     """A model source whose next token is a function of the tokens before it.
 
     `choose(prefix, prompt_length)` gets every token so far (prompt and output) and returns the next
-    one; where a mask forbids it, the lowest allowed token is taken. `on_step`, if given, sees each
-    batch before it is computed and may raise, or wait: that is how faults and cancellation are
+    one; where it is masked or banned, the lowest allowed token is taken. `on_step`, if given, sees
+    each batch before it is computed and may raise, or wait: that is how faults and cancellation are
     tested. `steps` keeps the number of new tokens of every step.
     """
 
@@ -223,9 +223,11 @@ def _reply_to(reply: str | Mapping[str, str] | Callable[[str], str], prompt: str
 
 
 def _allowed(choice: int, row: SampleRow) -> int | None:
-    if row.mask is None:
+    if row.mask is None and choice not in row.banned:
         return choice
-    bits = np.unpackbits(row.mask.view(np.uint8), bitorder="little")[:VOCAB_SIZE]
+    words = np.full(-(-VOCAB_SIZE // 32), 0xFFFFFFFF, np.uint32) if row.mask is None else row.mask
+    bits = np.unpackbits(words.view(np.uint8), bitorder="little")[:VOCAB_SIZE]
+    bits[list(row.banned)] = 0
     if bits[choice]:
         return choice
     allowed = np.flatnonzero(bits)

@@ -1,6 +1,6 @@
 """Does the answer depend on anything but the question? And is it the answer transformers gives?
 
-    python -m benchmarks.fidelity [--prompts 200] [--tokens 64] [--weights auto] [--transformers]
+    python -m benchmarks.fidelity [--prompts 200] [--tokens 64] [--chars N] [--weights auto] [--transformers]
 
 Every pairing generates the same prompts in two ways and counts the prompts whose tokens differ.
 The last line is one JSON object: pairs {name: {flips, of}}, transformers {identical, of,
@@ -102,7 +102,7 @@ def flips(one: Sequence[Tokens], other: Sequence[Tokens]) -> int:
 
 
 async def measure(args: argparse.Namespace, console: Console) -> dict[str, Any]:
-    prompts = mixed_prompts(args.prompts)
+    prompts = [prompt[: args.chars] for prompt in mixed_prompts(args.prompts)]
     async with Runtime(weights=args.weights) as runtime:
         longest = max(len(runtime.tokenize(prompt)) for prompt in prompts)
     compared = ways(longest, args.tokens)
@@ -111,6 +111,7 @@ async def measure(args: argparse.Namespace, console: Console) -> dict[str, Any]:
         task = progress.add_task("serving", total=len(compared) * 2 * len(prompts))
         for name, way in compared.items():
             progress.update(task, description=name)
+            console.log(name)
             served[name], retracted = await serve(
                 prompts, way, args.tokens, args.weights, lambda: progress.advance(task)
             )
@@ -201,6 +202,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--prompts", type=int, default=200)
     parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--chars", type=int, default=None, help="cut prompts to so many")
     parser.add_argument("--weights", default="auto")
     parser.add_argument("--transformers", action="store_true", help="also beside generate (slow)")
     console = Console(stderr=True)

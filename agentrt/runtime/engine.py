@@ -195,7 +195,7 @@ class Engine:
             self._end(job, ended)
 
     def _end(self, job: Job, ended: Completion | AgentrtError) -> None:
-        del self._jobs[job.request]
+        # Ours until its caller has been told: what fails before that is told to everybody of ours.
         if isinstance(ended, AgentrtError):
             self._scheduler.abort(job.request)
         else:
@@ -205,6 +205,7 @@ class Engine:
                 self._pins[job.reply] = job.pin(self._cache)
         self._forget_ended()
         self._say(job, Finished(ended))
+        del self._jobs[job.request]
 
     def _forget_ended(self) -> None:
         if not self._reuse:

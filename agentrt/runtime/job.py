@@ -17,6 +17,7 @@ from agentrt.generation import (
 from agentrt.matching import Forced
 from agentrt.runtime.batch import SampleRow
 from agentrt.runtime.checks import check_params, check_prompt
+from agentrt.runtime.constraining import check_forced, checked_mask
 from agentrt.runtime.output import Output
 from agentrt.runtime.prompt_scores import PromptScores
 from agentrt.runtime.request import Request
@@ -98,9 +99,16 @@ class Job:
             deadline=None if submission.timeout is None else now + submission.timeout,
             namespace=submission.namespace,
         )
+<<<<<<< HEAD
         first = submission.score_from
         self.scores = None if first is None else PromptScores(self.request, first)
         self._advance(_refuse_truncation)
+=======
+        try:
+            self._advance(Request.drop_tokens)  # nothing is computed yet
+        except Exception as error:
+            raise _constraint_failed(error) from error
+>>>>>>> breakit
 
     def __repr__(self) -> str:
         return f"<Job {self.request!r} output {len(self._output)}/{self._output.max_tokens}>"
@@ -186,18 +194,28 @@ class Job:
 
     def _advance(self, truncate: Truncate) -> None:
         """Writes what can only be one thing, up to where the model has a choice again."""
+        forced = 0
         while self._matcher is not None and self._output.finish_reason is None:
             if self._matcher.is_finished:
                 self._output.end(FinishReason.STOP)
                 return
+            if not self._output.tokens_left:
+                return
             step = self._matcher.next(self._output.tokens_left)
             if not isinstance(step, Forced):
-                self._mask = step.mask
+                self._mask = checked_mask(step.mask, self._spec.vocab_size)
                 return
+            forced += 1
+            if forced > 2 * self._output.max_tokens:
+                raise GenerationFailed(
+                    f"the constraint forced {forced} times in a row and the output did not grow"
+                )
             self._force(step, truncate)
 
     def _force(self, step: Forced, truncate: Truncate) -> None:
         assert self._matcher is not None
+        check_forced(step, len(self._output), self._spec.vocab_size)
+        told = self._output.text if step.rollback else ""
         if step.rollback:
             self._matcher.rollback(step.rollback)
             self._output.drop(step.rollback)
@@ -206,7 +224,12 @@ class Job:
             self._matcher.accept(token_id)
             self._push(token_id, TokenKind.FORCED)
             if self._output.finish_reason is not None:
-                return
+                break
+        if not self._output.text.startswith(told):
+            raise GenerationFailed(
+                f"the constraint took {step.rollback} tokens back, and {len(step.token_ids)} new "
+                f"ones do not repeat their text: {told!r} became {self._output.text!r}"
+            )
 
     # What its caller is told
 
@@ -270,12 +293,15 @@ def _matcher(submission: Submission, max_tokens: int) -> Matcher | None:
     constraint = submission.constraint
     if constraint is None:
         return None
-    if constraint.min_tokens > max_tokens:
-        raise InvalidRequest(
-            f"max_tokens={max_tokens} cannot hold any value of the type asked for; the shortest "
-            f"takes {constraint.min_tokens} tokens: raise max_tokens to at least that"
-        )
-    return constraint.matcher()
+    try:
+        if constraint.min_tokens > max_tokens:
+            raise InvalidRequest(
+                f"max_tokens={max_tokens} cannot hold any value of the type asked for; the "
+                f"shortest takes {constraint.min_tokens} tokens: raise max_tokens to at least that"
+            )
+        return constraint.matcher()
+    except Exception as error:
+        raise _constraint_failed(error) from error
 
 
 def _constraint_failed(error: Exception) -> AgentrtError:
@@ -284,7 +310,3 @@ def _constraint_failed(error: Exception) -> AgentrtError:
     failure = GenerationFailed(f"the constraint failed: {error!r}")
     failure.__cause__ = error
     return failure
-
-
-def _refuse_truncation(request: Request, new_len: int) -> None:
-    raise GenerationFailed(f"{request!r} cannot drop tokens before it has produced any ({new_len})")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import threading
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self, Unpack
@@ -66,11 +67,21 @@ class Runtime:
         self._model = model
         self._front: Front | None = None
         self._token: contextvars.Token[Runtime | None] | None = None
+        self._guard = threading.Lock()  # tasks and threads may enter, restart and leave at once
+        self._entered = False
 
     async def __aenter__(self) -> Self:
-        if self._front is not None:
-            raise InvalidRequest("this runtime is already open; each `async with` wants its own")
-        await anyio.to_thread.run_sync(self._open)
+        with self._guard:
+            if self._entered:
+                raise InvalidRequest(
+                    "this runtime is already open; each `async with` needs its own"
+                )
+            self._entered = True
+        try:
+            await anyio.to_thread.run_sync(self._open)
+        except BaseException:
+            self._entered = False
+            raise
         self._token = _current.set(self)
         return self
 
@@ -211,13 +222,14 @@ class Runtime:
     @asynccontextmanager
     async def pinned(self, prompt: Prompt, *, namespace: str = "") -> AsyncGenerator[Completion]:
         """Keeps a prompt's cache from being evicted for the length of the block."""
-        tokens = self._served.tokens(prompt)
+        front = self._served  # the pin is this one's, whatever is closed or restarted meanwhile
+        tokens = front.tokens(prompt)
         submission = Submission.make(None, {"max_tokens": 0}, namespace=namespace, pin=True)
-        with self._served.serving([(tokens, submission)]) as (reply,):
+        with front.serving([(tokens, submission)]) as (reply,):
             try:
                 yield await reply.outcome()
             finally:
-                self._served.unpin(reply)
+                front.unpin(reply)
 
     async def flush_cache(self) -> int:
         """Forgets everything cached that no running request stands on; how many tokens it was."""
@@ -234,9 +246,15 @@ class Runtime:
 
     async def restart(self) -> None:
         """Starts a failed engine again, with an empty cache. Does nothing to a healthy one."""
+<<<<<<< HEAD
         if self._served.thread.failure is not None:
             loaded = self._served.loaded
             self._front = await anyio.to_thread.run_sync(self._start, lambda: loaded)
+=======
+        with self._guard:
+            if self._served.thread.failure is not None:
+                self._front = self._start(self._served.loaded)
+>>>>>>> breakit
 
     def stats(self) -> RuntimeStats:
         """Live figures as of the last engine step."""
@@ -267,7 +285,16 @@ class Runtime:
         return self._front
 
     def _open(self) -> None:
+<<<<<<< HEAD
         self._front = self._start(lambda: open_model(self._model, self.config))
+=======
+        loaded = open_model(self._model, self.config)
+        try:
+            self._front = self._start(loaded)
+        except BaseException:
+            loaded.executor.close()
+            raise
+>>>>>>> breakit
 
     def _start(self, load: Callable[[], LoadedModel]) -> Front:
         loaded: list[LoadedModel] = []
@@ -281,7 +308,12 @@ class Runtime:
         return Front(loaded[0], thread)
 
     def _close(self) -> None:
-        if self._front is not None:
-            self._front.thread.close()
-            self._front.loaded.executor.close()
-            self._front = None
+        with self._guard:
+            front, self._front = self._front, None
+        if front is None:
+            return
+        try:
+            front.thread.close()
+            front.loaded.executor.close()
+        finally:
+            self._entered = False

@@ -7,7 +7,6 @@ import threading
 from typing import TYPE_CHECKING
 
 import anyio
-import anyio.from_thread
 import anyio.to_thread
 import pytest
 
@@ -16,16 +15,24 @@ from agentrt.errors import (
     EngineClosed,
     EngineFailed,
     GenerationFailed,
+    IntegrityError,
     InvalidRequest,
     NoRuntime,
     QueueFull,
 )
 from agentrt.runtime.runtime import Runtime, current_runtime
-from agentrt.testing import ScriptedModel
+from agentrt.runtime.scheduler import Scheduler
+from agentrt.testing import EOS, ScriptedModel
 from tests.runtime.serving import LONG, Gate, settled
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agentrt.matching import Allowed
     from agentrt.runtime.batch import Batch
+    from agentrt.runtime.config import RuntimeConfig
+    from agentrt.runtime.request import Request
+    from agentrt.runtime.source import LoadedModel
 
 pytestmark = pytest.mark.anyio
 
@@ -88,7 +95,7 @@ async def test_restarting_a_healthy_runtime_changes_nothing() -> None:
 
 
 async def test_a_request_whose_choice_fails_fails_alone() -> None:
-    def choose(prefix: list[int], prompt_length: int) -> int:
+    def choose(prefix: Sequence[int], prompt_length: int) -> int:
         return ord("x")
 
     class Nothing:
@@ -116,7 +123,7 @@ class NothingMatcher:
 
     is_complete = is_finished = False
 
-    def next(self, tokens_left: int | None = None) -> object:
+    def next(self, tokens_left: int | None = None) -> Allowed:
         import numpy as np
 
         from agentrt.matching import Allowed
@@ -219,6 +226,96 @@ async def test_a_runtime_serves_other_event_loops(anyio_backend: str) -> None:
         await settled(runtime)
 
 
+async def test_entering_twice_at_once_opens_once() -> None:
+    """The second is refused though the first has not finished loading; no engine is left over."""
+    loading, go_on = threading.Event(), threading.Event()
+
+    class Slow(ScriptedModel):
+        def open(self, config: RuntimeConfig) -> LoadedModel:
+            loading.set()
+            assert go_on.wait(LONG)
+            return super().open(config)
+
+    runtime = Runtime(Slow(lambda prefix, prompt_length: EOS))
+    served: list[str] = []
+
+    async def enter() -> None:
+        async with runtime:
+            served.append((await runtime.generate("hello")).text)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(enter)
+        await anyio.to_thread.run_sync(loading.wait, LONG)
+        with pytest.raises(InvalidRequest, match="already open"):
+            await runtime.__aenter__()
+        go_on.set()
+    assert served == [""]
+    assert not engine_threads()
+
+
+async def test_a_model_that_will_not_close_is_closed_to_us() -> None:
+    class Stuck(ScriptedModel):
+        def open(self, config: RuntimeConfig) -> LoadedModel:
+            loaded = super().open(config)
+
+            def close() -> None:
+                raise OSError("the device is gone")
+
+            loaded.executor.close = close
+            return loaded
+
+    runtime = Runtime(Stuck.replying("hi"))
+    for _ in range(2):
+        with pytest.raises(OSError, match="the device is gone"):
+            async with runtime:
+                assert (await runtime.generate("hello")).text == "hi"
+        assert not engine_threads()
+
+
+async def test_restarting_from_many_threads_starts_one_engine() -> None:
+    async with Runtime(ScriptedModel.babbling(on_step=Broken(0))) as runtime:
+        await failures_of(runtime, 1)
+        together = threading.Barrier(8)
+
+        def restart() -> None:
+            together.wait(LONG)
+            asyncio.run(runtime.restart())
+
+        threads = [threading.Thread(target=restart) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            await anyio.to_thread.run_sync(thread.join, LONG)
+        assert len(engine_threads()) == 1
+        await settled(runtime)
+
+
+async def test_a_pin_may_outlive_the_engine_and_the_runtime() -> None:
+    async with Runtime(ScriptedModel.babbling(on_step=Broken(1))) as runtime:
+        async with runtime.pinned("keep this"):
+            await failures_of(runtime, 1)
+            await runtime.restart()
+        await settled(runtime)
+    await runtime.__aenter__()
+    async with runtime.pinned("keep this"):
+        await runtime.__aexit__(None, None, None)
+
+
+async def test_whoever_ends_in_the_step_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def finish(scheduler: Scheduler, request: Request) -> None:
+        raise IntegrityError("a slot with two owners")
+
+    monkeypatch.setattr(Scheduler, "finish", finish)
+    async with Runtime(ScriptedModel.replying("hi")) as runtime:
+        with anyio.fail_after(LONG):
+            errors = await failures_of(runtime, 3)
+    assert all(isinstance(error, EngineFailed) for error in errors)
+
+
+def engine_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "agentrt-engine"]
+
+
 def test_a_loop_that_closes_under_a_generation_leaves_nothing() -> None:
     gate = Gate()
     served: list[Runtime] = []
@@ -262,4 +359,4 @@ def test_a_keyboard_interrupt_comes_out_and_nothing_hangs() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(main())
-    assert not [t for t in threading.enumerate() if t.name == "agentrt-engine"]
+    assert not engine_threads()
