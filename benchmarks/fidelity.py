@@ -1,6 +1,6 @@
 """Does the answer depend on anything but the question? And is it the answer transformers gives?
 
-    python -m benchmarks.fidelity [--prompts 200] [--tokens 64] [--chars N] [--weights auto] [--transformers]
+    python -m benchmarks.fidelity [--prompts 200] [--tokens 64] [--chars N] [--transformers]
 
 Every pairing generates the same prompts in two ways and counts the prompts whose tokens differ.
 The last line is one JSON object: pairs {name: {flips, of}}, transformers {identical, of,

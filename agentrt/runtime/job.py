@@ -99,16 +99,12 @@ class Job:
             deadline=None if submission.timeout is None else now + submission.timeout,
             namespace=submission.namespace,
         )
-<<<<<<< HEAD
         first = submission.score_from
         self.scores = None if first is None else PromptScores(self.request, first)
-        self._advance(_refuse_truncation)
-=======
         try:
             self._advance(Request.drop_tokens)  # nothing is computed yet
         except Exception as error:
             raise _constraint_failed(error) from error
->>>>>>> breakit
 
     def __repr__(self) -> str:
         return f"<Job {self.request!r} output {len(self._output)}/{self._output.max_tokens}>"

@@ -246,15 +246,13 @@ class Runtime:
 
     async def restart(self) -> None:
         """Starts a failed engine again, with an empty cache. Does nothing to a healthy one."""
-<<<<<<< HEAD
-        if self._served.thread.failure is not None:
-            loaded = self._served.loaded
-            self._front = await anyio.to_thread.run_sync(self._start, lambda: loaded)
-=======
+        await anyio.to_thread.run_sync(self._restart)
+
+    def _restart(self) -> None:
         with self._guard:
             if self._served.thread.failure is not None:
-                self._front = self._start(self._served.loaded)
->>>>>>> breakit
+                loaded = self._served.loaded
+                self._front = self._start(lambda: loaded)
 
     def stats(self) -> RuntimeStats:
         """Live figures as of the last engine step."""
@@ -285,23 +283,18 @@ class Runtime:
         return self._front
 
     def _open(self) -> None:
-<<<<<<< HEAD
         self._front = self._start(lambda: open_model(self._model, self.config))
-=======
-        loaded = open_model(self._model, self.config)
-        try:
-            self._front = self._start(loaded)
-        except BaseException:
-            loaded.executor.close()
-            raise
->>>>>>> breakit
 
     def _start(self, load: Callable[[], LoadedModel]) -> Front:
         loaded: list[LoadedModel] = []
 
         def build() -> Engine:
             loaded.append(load())
-            return make_engine(loaded[0].executor, self.config)
+            try:
+                return make_engine(loaded[0].executor, self.config)
+            except BaseException:
+                loaded[0].executor.close()
+                raise
 
         thread = EngineThread(build)
         thread.start()

@@ -73,8 +73,6 @@ def test_free_memory_respects_a_control_group(tmp_path: Path) -> None:
         ({"attention": "flashinfer"}, "CUDA"),
     ],
 )
-def test_options_that_cannot_go_together_are_refused(
-    options: dict[str, str], match: str
-) -> None:
+def test_options_that_cannot_go_together_are_refused(options: dict[str, str], match: str) -> None:
     with pytest.raises(InvalidRequest, match=match):
         StoredModel(None).open(RuntimeConfig.model_validate({"kv_tokens": 256, **options}))
