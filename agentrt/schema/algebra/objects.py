@@ -141,9 +141,9 @@ class ObjectPlan:
     def meetings(self, value: Expr, rules: int) -> list[int]:
         """Each set of these rules that one property can meet at once, none first."""
         found = [0]
-        bits = list(bits(rules))
-        for size in range(1, len(bits) + 1):
-            for chosen in combinations(bits, size):
+        listed = bits(rules)
+        for size in range(1, len(listed) + 1):
+            for chosen in combinations(listed, size):
                 met = sum(1 << j for j in chosen)
                 if self.nonempty(self.joint(value, met)):
                     found.append(met)

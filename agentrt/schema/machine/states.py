@@ -1,0 +1,97 @@
+"""What a frame can be at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from agentrt.schema.algebra.arrays import Counts
+    from agentrt.schema.algebra.space import Expr
+    from agentrt.schema.machine.keys import AtName
+    from agentrt.schema.machine.machine import ArrayNode, ObjectNode
+    from agentrt.schema.machine.texts import StringText, TextAutomaton, Within
+
+
+class Done(NamedTuple):
+    """After the whole value."""
+
+
+class Start(NamedTuple):
+    """Before a value."""
+
+    value: Expr
+
+
+class InText(NamedTuple):
+    """In a value that holds no others."""
+
+    text: TextAutomaton
+    at: object
+
+
+class InArray(NamedTuple):
+    """Between items. `phase`: after the bracket, after a comma, or after an item.
+
+    `seen` are the values so far where they must differ; `unread`: the last one is yet to be read
+    back from the tape.
+    """
+
+    node: ArrayNode
+    phase: str
+    index: int
+    counts: Counts
+    seen: tuple[Expr, ...] = ()
+    unread: bool = False
+
+
+class InObject(NamedTuple):
+    """Between members. `phase`: after the brace, after a comma, in a key, or after a value.
+
+    `seen` holds the known names taken, or in declared order those passed by; `others` the names
+    taken that were not known.
+    """
+
+    node: ObjectNode
+    phase: str
+    seen: int
+    passed: int
+    count: int
+    met: int
+    others: frozenset[str]
+
+
+class InKnownKey(NamedTuple):
+    """In a key, among the known names."""
+
+    node: ObjectNode
+    at: AtName
+
+
+class InOtherKey(NamedTuple):
+    """In a key of a class of names: `text` is what was read of it."""
+
+    node: ObjectNode
+    automaton: StringText
+    cls: int
+    at: Within
+    text: str
+
+
+class BeforeColon(NamedTuple):
+    """After a key, before the colon and a value."""
+
+    value: Expr
+
+
+class Spaces(NamedTuple):
+    """After so many bytes of white space at a place where it may stand."""
+
+    inner: object
+    count: int
+
+
+class Expect(NamedTuple):
+    """Before one byte that must come."""
+
+    byte: int
+    inner: object
