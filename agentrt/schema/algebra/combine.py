@@ -83,6 +83,7 @@ def _both_arrays(space: Space, a: ArrayShape, b: ArrayShape) -> ArrayShape | Non
 
 def array(space: Space, shape: ArrayShape) -> ArrayShape | None:
     """The same shape, tidied: items that nothing can be end the array. None if plainly empty."""
+    shape = _without_banned(space, shape)
     hi, prefix, rest = shape.hi, shape.prefix, shape.rest
     for i, item in enumerate(prefix):
         if item is space.nothing:
@@ -100,6 +101,21 @@ def array(space: Space, shape: ArrayShape) -> ArrayShape | None:
         return None
     unique = shape.unique and (hi is None or hi > 1)
     return ArrayShape(prefix, rest, shape.lo, hi, contains, unique)
+
+
+def _without_banned(space: Space, shape: ArrayShape) -> ArrayShape:
+    """Where no item may match, every item is one that does not."""
+    banned = [c for c in shape.contains if c.hi == 0 and c.lo == 0]
+    if not banned:
+        return shape
+    prefix = [shape.item(i) for i in range(max(len(shape.prefix), *(c.start for c in banned)))]
+    rest = shape.rest
+    for c in banned:
+        allowed = space.negation(c.item)
+        prefix = [space.all_of((e, allowed)) if i >= c.start else e for i, e in enumerate(prefix)]
+        rest = space.all_of((rest, allowed))
+    kept = tuple(c for c in shape.contains if c not in banned)
+    return ArrayShape(tuple(prefix), rest, shape.lo, shape.hi, kept, shape.unique)
 
 
 def _both_objects(space: Space, a: ObjectShape, b: ObjectShape) -> ObjectShape | None:

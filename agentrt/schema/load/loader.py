@@ -125,6 +125,12 @@ class Loader:
             )
         )  # fmt: skip
 
+    def present(self, name: str) -> Expr:
+        """The objects that have this property."""
+        space = self.space
+        shape = ObjectShape((), ((EVERY_STRING, space.anything),), frozenset({name}))
+        return space.exact(Values(objects=(shape,)))
+
     def reference(self, place: Place, scope: Scope) -> Expr:
         return self.schema(*self.target(place, "$ref", scope))
 

@@ -77,10 +77,21 @@ class Library:
     def _add(self, uri: str, document: Any) -> Resource:
         dialect = document.get("$schema") if isinstance(document, dict) else None
         legacy = isinstance(dialect, str) and any(f"draft-0{n}" in dialect for n in (3, 4, 6, 7))
+        self._check_vocabulary(dialect)
         resource = Resource(self, uri, document, "", legacy=legacy)
         self.resources[uri] = resource
         self._scan(document, resource, "")
         return resource
+
+    def _check_vocabulary(self, dialect: Any) -> None:
+        meta = self.waiting.get(dialect) if isinstance(dialect, str) else None
+        vocabulary = meta.get("$vocabulary") if isinstance(meta, dict) else None
+        if isinstance(vocabulary, dict) and not any("vocab/validation" in v for v in vocabulary):
+            raise SchemaError(
+                "/$schema",
+                f"the dialect {dialect!r} is without the validation vocabulary",
+                "use a standard dialect",
+            )
 
     def _scan(self, schema: Any, resource: Resource, pointer: str) -> None:
         stack: list[tuple[Any, Resource, str]] = [(schema, resource, pointer)]
@@ -120,6 +131,10 @@ class Library:
         legacy = resource.legacy
         if isinstance(dialect, str):
             legacy = any(f"draft-0{n}" in dialect for n in (3, 4, 6, 7))
+        if schema is resource.root:
+            resource.uri, resource.legacy = uri, legacy
+            self.resources.setdefault(uri, resource)
+            return resource
         made = Resource(self, uri, schema, pointer, legacy=legacy)
         self.resources.setdefault(uri, made)
         self.owners[id(schema)] = made
@@ -150,7 +165,6 @@ class Library:
         found = self.resources.get(uri)
         if found is None and uri in self.waiting:
             found = self._add(uri, self.waiting.pop(uri))
-            found = self.resources[uri]
         return found
 
     def _at(self, resource: Resource, fragment: str, reference: str, place: Place) -> Place:

@@ -165,7 +165,8 @@ class _Ways:
             groups.append(self.conditional(place, scope))
         for name, child in keywords.dependent_schemas(place):
             absent = _Way((loader.absent(name),))
-            groups.append([absent, *self.needed(child, scope)])
+            present = _Way((loader.present(name),))
+            groups.append([absent, *(present.joined(w) for w in self.needed(child, scope))])
         return groups
 
     def needed(self, place: Place, scope: Scope) -> list[_Way]:

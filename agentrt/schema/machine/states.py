@@ -1,4 +1,4 @@
-"""What a frame can be at."""
+"""What a frame can be at. Tuples, for speed of hashing: no two kinds may be equal as such."""
 
 from __future__ import annotations
 
@@ -81,6 +81,7 @@ class BeforeColon(NamedTuple):
     """After a key, before the colon and a value."""
 
     value: Expr
+    colon: bool = True  # tells it from Start, which tuples alone would not
 
 
 class Spaces(NamedTuple):
