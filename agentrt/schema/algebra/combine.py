@@ -169,37 +169,90 @@ def tidy_object(space: Space, shape: ObjectShape) -> ObjectShape | None:
 
 
 def complement(space: Space, given: Values) -> Values:
-    all_numbers = Values(numbers=NUMBERS)
-    all_strings = Values(strings=STRINGS)
-    numbers = intersection(
-        space, [all_numbers, *(Values(numbers=tuple(n.complement())) for n in given.numbers)]
-    )
-    strings = intersection(
-        space, [all_strings, *(Values(strings=tuple(s.complement())) for s in given.strings)]
-    )
-    everything = space.normal(space.anything)
-    arrays = intersection(
-        space,
-        [
-            Values(arrays=everything.arrays),
-            *(Values(arrays=tuple(_not_array(space, a))) for a in given.arrays),
-        ],
-    )
-    objects = intersection(
-        space,
-        [
-            Values(objects=everything.objects),
-            *(Values(objects=tuple(_not_object(space, o))) for o in given.objects),
-        ],
-    )
+    return difference(space, space.normal(space.anything), given)
+
+
+def difference(space: Space, left: Values, taken: Values) -> Values:
+    """The values of the first set that are not in the second, shape after shape."""
+    numbers = left.numbers
+    for n in taken.numbers:
+        parts = (x.intersection(y) for x, y in product(numbers, n.complement()))
+        numbers = _distinct(p for p in parts if not p.is_empty)
+    strings = left.strings
+    for s in taken.strings:
+        parts = (x.intersection(y) for x, y in product(strings, s.complement()))
+        strings = _distinct(p for p in parts if not p.is_empty)
+    arrays = left.arrays
+    for a in taken.arrays if arrays else ():
+        wrong = list(_not_array(space, a))
+        spend(len(arrays) * len(wrong))
+        found = (_both_arrays(space, x, y) for x, y in product(arrays, wrong))
+        arrays = _absorbed(space, (x for x in found if x is not None))
+    objects = left.objects
+    for o in taken.objects if objects else ():
+        refused = list(_not_object(space, o))
+        spend(len(objects) * len(refused))
+        kept = (_both_objects(space, x, y) for x, y in product(objects, refused))
+        objects = _absorbed(space, (x for x in kept if x is not None))
     return Values(
-        not given.null,
-        not given.true,
-        not given.false,
-        numbers.numbers,
-        strings.strings,
-        arrays.arrays,
-        objects.objects,
+        left.null and not taken.null,
+        left.true and not taken.true,
+        left.false and not taken.false,
+        numbers,
+        strings,
+        arrays,
+        objects,
+    )
+
+
+_ABSORB_UP_TO = 400
+Shape = TypeVar("Shape", ArrayShape, ObjectShape)
+
+
+def _absorbed(space: Space, shapes: Iterable[Shape]) -> tuple[Shape, ...]:
+    """The shapes without those that plainly lie within another."""
+    listed = _distinct(shapes)
+    if len(listed) > _ABSORB_UP_TO:
+        return listed
+    kept: list[Shape] = []
+    for i, shape in enumerate(listed):
+        others = (o for j, o in enumerate(listed) if j != i)
+        if not any(_within(space, shape, o) and (o in kept or o in listed[i:]) for o in others):
+            kept.append(shape)
+    return tuple(kept)
+
+
+def _within(space: Space, small: ArrayShape | ObjectShape, big: ArrayShape | ObjectShape) -> bool:
+    """Whether all that fits the one plainly fits the other (and not plainly the reverse)."""
+    if not (big.lo <= small.lo and least(small.hi, big.hi) == small.hi):
+        return False
+    if isinstance(small, ObjectShape) and isinstance(big, ObjectShape):
+        return (
+            big.required <= small.required
+            and big.implied <= small.implied
+            and set(big.some) <= set(small.some)
+            and _same_classes(space, small, big)
+            and all(
+                value is space.anything or small.value_of(name) is value
+                for name, value in big.named
+            )
+        )
+    assert isinstance(small, ArrayShape)
+    assert isinstance(big, ArrayShape)
+    length = max(len(small.prefix), len(big.prefix)) + 1
+    return (
+        small.unique >= big.unique
+        and set(big.contains) <= set(small.contains)
+        and all(big.item(i) in (space.anything, small.item(i)) for i in range(length))
+    )
+
+
+def _same_classes(space: Space, small: ObjectShape, big: ObjectShape) -> bool:
+    if all(value is space.anything for _, value in big.rest):
+        return True
+    known = {name for name, _ in big.named}
+    return small.rest == big.rest and all(
+        name in known or small.class_of(name) is value for name, value in small.named
     )
 
 
@@ -273,9 +326,9 @@ def exactly_one(space: Space, parts: Sequence[Values]) -> Values:
             if i == j:
                 continue
             spend()
-            shared = without_empty(space, _both(space, part, other))
+            shared = without_empty(space, _both(space, left, other))
             if shared != Values():
-                left = _both(space, left, complement(space, shared))
+                left = without_empty(space, difference(space, left, shared))
         chosen.append(without_empty(space, left) if left is not part else left)
     return union(chosen)
 
