@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agentrt.schema.algebra.space import Expr, Space
 
 Counts = tuple[int, ...]
-_MOST_CONTAINS = 3
+_MOST_CONTAINS = 6
 _MOST_STEPS = 5000
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from itertools import product
 from typing import TYPE_CHECKING, TypeVar
@@ -183,17 +183,11 @@ def difference(space: Space, left: Values, taken: Values) -> Values:
         parts = (x.intersection(y) for x, y in product(strings, s.complement()))
         strings = _distinct(p for p in parts if not p.is_empty)
     arrays = left.arrays
-    for a in taken.arrays if arrays else ():
-        wrong = list(_not_array(space, a))
-        spend(len(arrays) * len(wrong))
-        found = (_both_arrays(space, x, y) for x, y in product(arrays, wrong))
-        arrays = _absorbed(space, (x for x in found if x is not None))
+    for a in taken.arrays:
+        arrays = _remaining(space, arrays, a, _both_arrays, _not_array)
     objects = left.objects
-    for o in taken.objects if objects else ():
-        refused = list(_not_object(space, o))
-        spend(len(objects) * len(refused))
-        kept = (_both_objects(space, x, y) for x, y in product(objects, refused))
-        objects = _absorbed(space, (x for x in kept if x is not None))
+    for o in taken.objects:
+        objects = _remaining(space, objects, o, _both_objects, _not_object)
     return Values(
         left.null and not taken.null,
         left.true and not taken.true,
@@ -207,6 +201,32 @@ def difference(space: Space, left: Values, taken: Values) -> Values:
 
 _ABSORB_UP_TO = 400
 Shape = TypeVar("Shape", ArrayShape, ObjectShape)
+
+
+def _remaining(
+    space: Space,
+    shapes: tuple[Shape, ...],
+    taken: Shape,
+    both: Callable[[Space, Shape, Shape], Shape | None],
+    refusing: Callable[[Space, Shape], Iterable[Shape]],
+) -> tuple[Shape, ...]:
+    """What is left of the shapes without one: those that it does not meet stay as they are."""
+    from agentrt.schema.algebra.emptiness import may_hold
+
+    out: list[Shape] = []
+    refused: list[Shape] | None = None
+    for shape in shapes:
+        spend()
+        shared = both(space, shape, taken)
+        if shared is None or not may_hold(space, shared):
+            out.append(shape)
+            continue
+        refused = list(refusing(space, taken)) if refused is None else refused
+        for part in refused:
+            piece = both(space, shape, part)
+            if piece is not None and may_hold(space, piece):
+                out.append(piece)
+    return _absorbed(space, out)
 
 
 def _absorbed(space: Space, shapes: Iterable[Shape]) -> tuple[Shape, ...]:

@@ -14,10 +14,12 @@ from agentrt.errors import SchemaError
 from agentrt.schema.algebra.arrays import ArrayPlan
 from agentrt.schema.algebra.cardinality import count
 from agentrt.schema.algebra.objects import ObjectPlan
+from agentrt.schema.algebra.shapes import ArrayShape
+from agentrt.schema.algebra.space import NoBase
 from agentrt.schema.limits import current_pointer, spend
 
 if TYPE_CHECKING:
-    from agentrt.schema.algebra.shapes import ArrayShape, ObjectShape, Values
+    from agentrt.schema.algebra.shapes import ObjectShape, Values
     from agentrt.schema.algebra.space import Expr, Space
 
 _NEVER = 1 << 60
@@ -33,15 +35,30 @@ def is_empty(space: Space, expr: Expr) -> bool:
 
 
 def without_empty(space: Space, values: Values) -> Values:
-    """The same values, without the shapes that nothing fits."""
-    search = _Search(space)
+    """The same values, without the shapes that nothing fits.
+
+    Called while a normal form is worked out: a shape that leads back to it is kept.
+    """
     return replace(
         values,
         numbers=tuple(n for n in values.numbers if not n.is_empty),
         strings=tuple(s for s in values.strings if not s.is_empty),
-        arrays=tuple(a for a in values.arrays if search.array(a)),
-        objects=tuple(o for o in values.objects if search.object(o)),
+        arrays=tuple(a for a in values.arrays if may_hold(space, a)),
+        objects=tuple(o for o in values.objects if may_hold(space, o)),
     )
+
+
+class Undecided(Exception):
+    """The answer depends on an expression whose normal form is being worked out just now."""
+
+
+def may_hold(space: Space, shape: ArrayShape | ObjectShape) -> bool:
+    """Whether something may fit the shape: yes where that cannot be told yet."""
+    search = _Search(space)
+    try:
+        return search.array(shape) if isinstance(shape, ArrayShape) else search.object(shape)
+    except (Undecided, NoBase):
+        return True
 
 
 class _Search:
@@ -54,6 +71,8 @@ class _Search:
         known = self.space.empty.get(expr)
         if known is not None:
             return known
+        if expr in self.space.evaluating:
+            raise Undecided
         if expr in self.open:
             self.lowest = min(self.lowest, self.open[expr])
             return True

@@ -25,6 +25,10 @@ from agentrt.schema.values.strings import EVERY_STRING
 Op = Literal["exact", "lazy", "all", "any", "one", "not"]
 
 
+class NoBase(SchemaError):
+    """An expression whose normal form asks for itself."""
+
+
 class Expr:
     """A set of JSON values: given outright, found later, or combined from others.
 
@@ -72,7 +76,7 @@ class Space:
     def __init__(self) -> None:
         self._made: dict[object, Expr] = {}
         self._normal: dict[Expr, Values] = {}
-        self._open: set[Expr] = set()
+        self.evaluating: set[Expr] = set()
         self._count = 0
         self.empty: dict[Expr, bool] = {}
         self.nothing = self.exact(NO_VALUES)
@@ -110,7 +114,7 @@ class Space:
             for inner in part.parts if part.op == "all" else (part,):
                 flat[inner] = None
         flat.pop(self.anything, None)
-        if self.nothing in flat:
+        if self.nothing in flat or any(e.op == "not" and e.parts[0] in flat for e in flat):
             return self.nothing
         if not flat:
             return self.anything
@@ -154,25 +158,25 @@ class Space:
         found = self._normal.get(expr)
         if found is not None:
             return found
-        if expr in self._open:
-            raise SchemaError(
+        if expr in self.evaluating:
+            raise NoBase(
                 expr.pointer or current_pointer(),
                 "this reference leads back to itself with no value in between",
                 "put the recursion inside a property or an item",
             )
-        if len(self._open) > 200:
+        if len(self.evaluating) > 200:
             raise SchemaError(
                 expr.pointer or current_pointer(),
                 "schemas are combined more than 200 deep",
                 "flatten the nesting of allOf, anyOf, oneOf, not and $ref",
             )
-        self._open.add(expr)
+        self.evaluating.add(expr)
         if expr.pointer:
             locate(expr.pointer)
         try:
             found = self._normal[expr] = self._evaluate(expr)
         finally:
-            self._open.discard(expr)
+            self.evaluating.discard(expr)
         return found
 
     def _evaluate(self, expr: Expr) -> Values:
