@@ -21,6 +21,7 @@ _SHORT = {
 }  # fmt: skip
 _HIGH = range(0xD800, 0xDC00)
 _LOW = range(0xDC00, 0xE000)
+_PRINTABLE = range(0x20, 0x7F)
 
 
 class Pending(NamedTuple):
@@ -33,11 +34,16 @@ class Pending(NamedTuple):
 
 
 class Codec:
-    """Steps from byte to byte; None as a state is the place between two characters."""
+    """Steps from byte to byte; None as a state is the place between two characters.
 
-    def __init__(self, *, json: bool, ascii_only: bool = False) -> None:
+    `plain`: printable ASCII is written as it is wherever it may be, never as \\uXXXX or `\\/`, so that
+    a known text has few spellings (and ASCII text one) and can be jumped over.
+    """
+
+    def __init__(self, *, json: bool, ascii_only: bool = False, plain: bool = False) -> None:
         self.json = json
         self.ascii_only = ascii_only
+        self.plain = plain
         self._known: dict[tuple[Pending | None, int], Pending | int | None] = {}
 
     def step(self, pending: Pending | None, byte: int) -> Pending | int | None:
@@ -57,10 +63,10 @@ class Codec:
             return _continued(pending, byte)
         if pending.kind == "escape":
             if byte == 0x75:
-                return _hex(0, 4)
-            return _SHORT.get(byte)
+                return self._hex(0, 4)
+            return None if self.plain and byte == 0x2F else _SHORT.get(byte)
         if pending.kind == "hex":
-            return _hex_digit(pending, byte)
+            return self._hex_digit(pending, byte)
         return _second_escape(pending, byte)
 
     def _first(self, byte: int) -> Pending | int | None:
@@ -81,6 +87,37 @@ class Codec:
         if 0xF0 <= byte < 0xF5:
             return _partial(byte & 0x07, 3)
         return None
+
+
+    def _hex(self, value: int, left: int) -> Pending | None:
+        """Within \\uXXXX, `left` digits missing."""
+        lo, hi = value << 4 * left, (value + 1 << 4 * left) - 1
+        ranges = [*_scalars(lo, hi)]
+        if self.plain:
+            ranges = [part for r in ranges for part in _unprintable(*r)]
+        first, last = max(lo, _HIGH.start), min(hi, _HIGH.stop - 1)
+        if first <= last:
+            ranges.append((_paired(first, _LOW.start), _paired(last, _LOW.stop - 1)))
+        return Pending("hex", value, left, tuple(ranges)) if ranges else None
+
+    def _hex_digit(self, pending: Pending, byte: int) -> Pending | int | None:
+        digit = _digit(byte)
+        if digit is None:
+            return None
+        value = pending.value << 4 | digit
+        if pending.left > 1:
+            return self._hex(value, pending.left - 1)
+        if value in _HIGH:
+            return _low_half("backslash", value, 0, 4)
+        if value in _LOW or (self.plain and value in _PRINTABLE):
+            return None
+        return value
+
+
+def _unprintable(lo: int, hi: int) -> Ranges:
+    """The interval without printable ASCII."""
+    parts = ((lo, min(hi, _PRINTABLE.start - 1)), (max(lo, _PRINTABLE.stop), hi))
+    return tuple((a, b) for a, b in parts if a <= b)
 
 
 def _partial(value: int, left: int) -> Pending | None:
@@ -112,16 +149,6 @@ def _scalars(lo: int, hi: int) -> Ranges:
     return tuple((a, b) for a, b in parts if a <= b)
 
 
-def _hex(value: int, left: int) -> Pending | None:
-    """Within \\uXXXX, `left` digits missing."""
-    lo, hi = value << 4 * left, (value + 1 << 4 * left) - 1
-    ranges = [*_scalars(lo, hi)]
-    first, last = max(lo, _HIGH.start), min(hi, _HIGH.stop - 1)
-    if first <= last:
-        ranges.append((_paired(first, _LOW.start), _paired(last, _LOW.stop - 1)))
-    return Pending("hex", value, left, tuple(ranges)) if ranges else None
-
-
 def _paired(high: int, low: int) -> int:
     return 0x10000 + (high - _HIGH.start << 10) + low - _LOW.start
 
@@ -131,18 +158,6 @@ def _digit(byte: int) -> int | None:
         return byte - 0x30
     folded = byte | 0x20
     return folded - 0x57 if 0x61 <= folded <= 0x66 else None
-
-
-def _hex_digit(pending: Pending, byte: int) -> Pending | int | None:
-    digit = _digit(byte)
-    if digit is None:
-        return None
-    value = pending.value << 4 | digit
-    if pending.left > 1:
-        return _hex(value, pending.left - 1)
-    if value in _HIGH:
-        return _low_half("backslash", value, 0, 4)
-    return None if value in _LOW else value
 
 
 def _low_half(kind: str, high: int, value: int, left: int) -> Pending | None:

@@ -59,9 +59,10 @@ class ObjectNode:
     def __init__(self, machine: Machine, shape: ObjectShape) -> None:
         ordered = machine.options.key_order == "declared"
         self.plan = ObjectPlan(machine.space, shape, machine.nonempty, ordered=ordered)
-        self.tree = NameTree(self.plan.names, machine.codec)
+        self.tree = NameTree(self.plan.names, machine.plain_codec)
         self.names = frozenset(self.plan.names)
         self.openings: dict[tuple[object, ...], list[object]] = {}
+        self.free = all(cls.free for cls in self.plan.classes)
 
 
 class Machine:
@@ -72,6 +73,7 @@ class Machine:
         self.root = root
         self.options = options
         self.codec = Codec(json=True, ascii_only=options.ascii_only)
+        self.plain_codec = Codec(json=True, ascii_only=options.ascii_only, plain=True)
         self.store = Store()
         self._arrays: dict[ArrayShape, ArrayNode] = {}
         self._objects: dict[ObjectShape, ObjectNode] = {}
@@ -98,7 +100,9 @@ class Machine:
     def string(self, strings: Strings) -> StringText:
         found = self._strings.get(strings)
         if found is None:
-            found = self._strings[strings] = StringText(strings, self.codec)
+            found = self._strings[strings] = StringText(
+                strings, self.codec if strings.dfa is None else self.plain_codec
+            )
         return found
 
     # -- configurations ------------------------------------------------------------------------
@@ -113,6 +117,15 @@ class Machine:
         found = unique.settled(self, frames, configuration.tape, byte) if frames else None
         configuration.following[byte] = found
         return found
+
+    def run(self, configuration: Configuration, text: bytes) -> Configuration | None:
+        """What a text leads to; None where it is not allowed."""
+        current: Configuration | None = configuration
+        for byte in text:
+            current = self.step(current, byte)
+            if current is None:
+                return None
+        return current
 
     def may_end(self, configuration: Configuration) -> bool:
         return any(
@@ -406,16 +419,21 @@ class Machine:
         if found is None:
             return
         if not state.automaton.is_closed(found):
-            code_point = self.codec.step(state.at.pending, byte)
+            code_point = state.automaton.codec.step(state.at.pending, byte)
             text = state.text
-            if isinstance(code_point, int):
+            if text is not None and isinstance(code_point, int):
                 text += chr(code_point)
             yield self.store.frame(state._replace(at=found, text=text), parents)
             return
+        yield from self.close_other_key(state, parents)
+
+    def close_other_key(self, state: at.InOtherKey, parents: Configuration) -> Iterator[Frame]:
+        """The frames after the closing quote of a key that was not known."""
         for parent in parents.frames:
             assert isinstance(parent.state, at.InObject)
             if state.text in state.node.names or state.text in parent.state.others:
                 continue
+            # without a text (for token masks) no name is refused and none remembered
             ways = self._after_other(parent.state, state.cls, state.text)
             yield from self._keyed(ways, parent)
 

@@ -68,13 +68,13 @@ class InKnownKey(NamedTuple):
 
 
 class InOtherKey(NamedTuple):
-    """In a key of a class of names: `text` is what was read of it."""
+    """In a key of a class of names: `text` is what was read of it, None where it does not matter."""
 
     node: ObjectNode
     automaton: StringText
     cls: int
     at: Within
-    text: str
+    text: str | None
 
 
 class BeforeColon(NamedTuple):

@@ -42,6 +42,8 @@ class StringText:
         self.lengths = None
         if self.dfa is not None and (strings.lo > 0 or strings.hi is not None):
             self.lengths = lengths(self.dfa)
+        # whether many characters may follow, so that masks are worth vectorising
+        self.dense = self.dfa is None or codec.json
         self._classes: dict[tuple[int, int, int | None], frozenset[int]] = {}
 
     def start(self) -> Within:
