@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from agentrt.schema.machine.codec import CLOSE, Codec, Pending
@@ -63,3 +65,30 @@ class NameTree:
         # only the names below matter from here on, so that states of different objects meet
         allowed = state.allowed & self.below[target]
         return AtName(target, allowed, None) if allowed else None
+
+    def completions(self, state: AtName) -> Iterator[tuple[int, bytes]]:
+        """Each name that the key can become, shortest first, with what is left to write of it."""
+        if state.pending is not None:
+            # the end of the character begun decides which names are left
+            for byte in range(256):
+                following = self.step(state, byte)
+                if isinstance(following, AtName):
+                    yield from (
+                        (i, bytes([byte]) + rest) for i, rest in self.completions(following)
+                    )
+            return
+        frontier = [(state.node, "")]
+        while frontier:
+            following_nodes: list[tuple[int, str]] = []
+            for node, text in frontier:
+                index = self.ends[node]
+                if index >= 0 and state.allowed >> index & 1:
+                    yield index, json.dumps(text, ensure_ascii=self.codec.ascii_only)[
+                        1:
+                    ].encode()
+                following_nodes += [
+                    (target, text + chr(c))
+                    for c, target in self.children[node].items()
+                    if state.allowed & self.below[target]
+                ]
+            frontier = following_nodes

@@ -15,7 +15,7 @@ from agentrt.schema.machine import unique
 from agentrt.schema.machine.codec import Codec
 from agentrt.schema.machine.frames import Configuration, Frame, Store
 from agentrt.schema.machine.keys import AtName, NameTree
-from agentrt.schema.machine.numbers import number_text
+from agentrt.schema.machine.numbers import RAW, number_text
 from agentrt.schema.machine.texts import LiteralText, StringText, TextAutomaton
 from agentrt.schema.values.strings import Strings
 
@@ -82,6 +82,15 @@ class Machine:
         self._done = self.store.configuration([self.store.frame(at.Done(), None)])
         self.start = self.store.configuration([self.store.frame(at.Start(root), self._done)])
 
+    @classmethod
+    def of_texts(cls, space: Space, strings: Strings, options: TextOptions) -> Machine:
+        """A machine of plain texts, not of JSON."""
+        machine = cls(space, space.nothing, options)
+        text = StringText(strings, RAW)
+        first = machine.store.frame(at.InText(text, text.start()), machine._done)
+        machine.start = machine.store.configuration([first])
+        return machine
+
     def nonempty(self, value: Expr) -> bool:
         return not is_empty(self.space, value)
 
@@ -131,6 +140,12 @@ class Machine:
         return any(
             isinstance(frame.state, at.Done) or self._ends(frame) for frame in configuration.frames
         )
+
+    def is_done(self, configuration: Configuration) -> bool:
+        """Whether nothing may follow."""
+        if all(isinstance(frame.state, at.Done) for frame in configuration.frames):
+            return True
+        return all(self.step(configuration, byte) is None for byte in range(256))
 
     def _ends(self, frame: Frame) -> bool:
         """Whether the frame's value may end here and nothing else has to follow."""
@@ -199,14 +214,17 @@ class Machine:
     # -- values --------------------------------------------------------------------------------
 
     def _begin(self, value: Expr, parents: Configuration, byte: int) -> Iterator[Frame]:
-        openings = self._starts.get(value)
-        if openings is None:
-            openings = self._starts[value] = self._openings(value)
-        for state in openings.get(byte, ()):
+        for state in self.openings(value).get(byte, ()):
             yield self.store.frame(state, parents)
 
-    def _openings(self, value: Expr) -> dict[int, list[object]]:
+    def openings(self, value: Expr) -> dict[int, list[object]]:
         """The states that each first byte of a value leads to."""
+        found = self._starts.get(value)
+        if found is None:
+            found = self._starts[value] = self._openings(value)
+        return found
+
+    def _openings(self, value: Expr) -> dict[int, list[object]]:
         values = self.space.normal(value)
         out: dict[int, list[object]] = {}
         for holds, literal in ((values.null, _NULL), (values.true, _TRUE), (values.false, _FALSE)):
@@ -261,14 +279,14 @@ class Machine:
         return ()
 
     def _item(self, state: at.InArray, parents: Configuration, byte: int) -> Iterator[Frame]:
-        for value, following in self._next_items(state):
+        for value, following in self.next_items(state):
             rest = self.store.configuration([self.store.frame(following, parents)])
             yield from self.after(self.store.frame(at.Start(value), rest), byte)
 
     def more_items(self, state: at.InArray) -> bool:
-        return any(True for _ in self._next_items(state))
+        return any(True for _ in self.next_items(state))
 
-    def _next_items(self, state: at.InArray) -> Iterator[tuple[Expr, at.InArray]]:
+    def next_items(self, state: at.InArray) -> Iterator[tuple[Expr, at.InArray]]:
         """Each way for the next item to be, and the state after it."""
         plan = state.node.plan
         if plan.hi is not None and state.index >= plan.hi:
@@ -327,10 +345,10 @@ class Machine:
             )
             return [self.store.frame(key, keying) for key in self._keys(state)]
         if byte == 0x7D and state.phase != "next":
-            return parents.frames if self._object_may_end(state) else ()
+            return parents.frames if self.object_may_end(state) else ()
         return ()
 
-    def _object_may_end(self, state: at.InObject) -> bool:
+    def object_may_end(self, state: at.InObject) -> bool:
         plan = state.node.plan
         return (
             not plan.missing(state.seen)
@@ -349,16 +367,11 @@ class Machine:
 
     def _open_keys(self, state: at.InObject) -> Iterator[object]:
         node, plan = state.node, state.node.plan
-        allowed = 0
-        for i in bits(plan.every & ~state.seen & ~state.passed):
-            if plan.usable >> i & 1 and (
-                any(True for _ in self._after_known(state, i))
-            ):
-                allowed |= 1 << i
+        allowed = self.known_names(state)
         if allowed:
             yield at.InKnownKey(node, AtName(0, allowed, None))
         for number, cls in enumerate(plan.usable_classes):
-            if not any(True for _ in self._after_other(state, number, None)):
+            if not any(True for _ in self.after_other(state, number, None)):
                 continue
             names = cls.names
             if not cls.free:
@@ -368,7 +381,19 @@ class Machine:
             text = self.string(names)
             yield at.InOtherKey(node, text, number, text.start(), "")
 
-    def _after_known(self, state: at.InObject, i: int) -> Iterator[tuple[Expr, at.InObject]]:
+    def known_names(self, state: at.InObject) -> int:
+        """The known names that may come next."""
+        plan = state.node.plan
+        candidates = plan.every & ~state.seen & ~state.passed & plan.usable
+        if plan.plain:
+            missing = plan.required & ~state.seen
+            if plan.ordered and missing:
+                # nothing beyond the first that must still come
+                candidates &= ((missing & -missing) << 1) - 1
+            return candidates
+        return sum(1 << i for i in bits(candidates) if any(True for _ in self.after_known(state, i)))
+
+    def after_known(self, state: at.InObject, i: int) -> Iterator[tuple[Expr, at.InObject]]:
         """Each way for known name i to be next: its values, and the state after them."""
         plan = state.node.plan
         seen = state.seen | 1 << i
@@ -384,7 +409,7 @@ class Machine:
             if self._object_completable(following):
                 yield plan.joint(plan.values[i], met), following
 
-    def _after_other(
+    def after_other(
         self, state: at.InObject, number: int, name: str | None
     ) -> Iterator[tuple[Expr, at.InObject]]:
         """Each way for a name of a class to be next (None: some name)."""
@@ -410,7 +435,7 @@ class Machine:
         elif found is not None:
             for parent in parents.frames:
                 assert isinstance(parent.state, at.InObject)
-                yield from self._keyed(self._after_known(parent.state, found), parent)
+                yield from self._keyed(self.after_known(parent.state, found), parent)
 
     def _in_other_key(
         self, state: at.InOtherKey, parents: Configuration, byte: int
@@ -434,7 +459,7 @@ class Machine:
             if state.text in state.node.names or state.text in parent.state.others:
                 continue
             # without a text (for token masks) no name is refused and none remembered
-            ways = self._after_other(parent.state, state.cls, state.text)
+            ways = self.after_other(parent.state, state.cls, state.text)
             yield from self._keyed(ways, parent)
 
     def _keyed(

@@ -22,6 +22,7 @@ from agentrt.schema.values.strings import Strings
 RAW = Codec(json=False)
 _MOST_EXPONENT = 400
 _MANTISSA = 17
+_NUMERIC = frozenset(b"0123456789+-.eE")
 _EXPONENT_DIGITS = 3
 
 
@@ -119,6 +120,8 @@ class NumberText:
     def step(self, state: object, byte: int) -> Digits | None:
         assert isinstance(state, Digits)
         key = (state, byte)
+        if byte not in _NUMERIC:
+            return None
         if key not in self._known:
             following = _spelled_on(state, chr(byte))
             ok = following is not None and self.viable(following)

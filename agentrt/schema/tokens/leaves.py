@@ -23,10 +23,14 @@ _MOST_KEPT = 2048
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """`inside`: the packed mask of tokens that stay within. `after`: what tokens go on with after the
-    closing quote; its own tokens end with the quote."""
+    closing quote; its own tokens end with the quote. `plain`, `states`, `read`: the plain tokens
+    among those inside, the DFA state and the number of characters each leads to."""
 
     inside: np.ndarray
     after: Node
+    plain: np.ndarray
+    states: np.ndarray
+    read: np.ndarray
 
 
 class Leaves:
@@ -50,15 +54,20 @@ class Leaves:
     def _leaf(self, text: StringText, state: Within) -> Leaf:
         allowed = np.zeros(self.vocabulary.size, dtype=bool)
         plain = self.trie.plain
+        rows = states = np.zeros(0, dtype=np.int64)
+        root = self.trie.special
         if text.codec.ascii_only or text.codec.json is False:
-            self._walk_plain_slowly(text, state, allowed)
+            # byte by byte, for texts that are not JSON's usual strings
+            root = self.trie.root
         elif text.dfa is None:
             last = plain.longest if state.hi is None else min(state.hi, plain.longest)
-            allowed[plain.numbers[: plain.from_length[last]]] = True
+            rows = np.arange(plain.from_length[last])
+            states = np.zeros(len(rows), dtype=np.int64)
         else:
-            self._sweep(text, state, allowed)
+            rows, states = self._sweep(text, state)
+        allowed[plain.numbers[rows]] = True
         closed: list[Node] = []
-        stack: list[tuple[Node, Within]] = [(self.trie.special, state)]
+        stack: list[tuple[Node, Within]] = [(root, state)]
         while stack:
             node, within = stack.pop()
             for byte, child in node.children.items():
@@ -71,23 +80,12 @@ class Leaves:
                 if child.tokens:
                     allowed[list(child.tokens)] = True
                 stack.append((child, following))
-        return Leaf(pack(allowed), merged(closed))
+        numbers, read = plain.numbers[rows], plain.lengths[rows]
+        return Leaf(pack(allowed), merged(closed), numbers, states, read)
 
-    def _walk_plain_slowly(self, text: StringText, state: Within, allowed: np.ndarray) -> None:
-        """Byte by byte, for texts that are not JSON's usual strings."""
-        stack: list[tuple[Node, Within]] = [(self.trie.root, state)]
-        while stack:
-            node, within = stack.pop()
-            for byte, child in node.children.items():
-                following = text.step(within, byte)
-                if following is None or text.is_closed(following):
-                    continue
-                if child.tokens:
-                    allowed[list(child.tokens)] = True
-                stack.append((child, following))
-
-    def _sweep(self, text: StringText, state: Within, allowed: np.ndarray) -> None:
-        """Runs the automaton over all plain tokens at once, character by character."""
+    def _sweep(self, text: StringText, state: Within) -> tuple[np.ndarray, np.ndarray]:
+        """Runs the automaton over all plain tokens at once, character by character: the rows of
+        those that stay within the string, and the states that they lead to."""
         dfa, plain = text.dfa, self.trie.plain
         assert dfa is not None
         table = np.array(dfa.rows, dtype=np.int32)
@@ -96,6 +94,8 @@ class Leaves:
         classes = self._classes_of(dfa.alphabet)
         active = np.arange(len(plain.numbers))
         at = np.full(len(active), state.dfa, dtype=np.int32)
+        rows: list[np.ndarray] = []
+        states: list[np.ndarray] = []
         for j in range(plain.longest):
             if state.hi is not None and j >= state.hi:
                 break
@@ -104,11 +104,16 @@ class Leaves:
             active, at = active[kept], at[kept]
             ended = plain.lengths[active] == j + 1
             done = self._alive(text, state, j + 1, live)
-            allowed[plain.numbers[active[ended][done[at[ended]]]]] = True
+            stays = ended & done[at]
+            rows.append(active[stays])
+            states.append(at[stays])
             going = ~ended
             active, at = active[going], at[going]
             if not len(active):
                 break
+        if not rows:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        return np.concatenate(rows), np.concatenate(states).astype(np.int64)
 
     def _alive(self, text: StringText, state: Within, read: int, live: np.ndarray) -> np.ndarray:
         """The DFA states from which the string can end, so many characters on."""

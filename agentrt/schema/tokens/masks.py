@@ -13,7 +13,7 @@ from agentrt.schema.machine.abstract import Abstraction
 from agentrt.schema.machine.frames import Configuration, Frame
 from agentrt.schema.machine.machine import Machine
 from agentrt.schema.machine.texts import StringText, Within
-from agentrt.schema.tokens.leaves import Leaves
+from agentrt.schema.tokens.leaves import Leaf, Leaves
 from agentrt.schema.tokens.trie import Node
 from agentrt.schema.tokens.vocabulary import Vocabulary
 
@@ -92,7 +92,7 @@ class Masks:
         mask = np.zeros(self.vocabulary.words, dtype=np.uint32)
         others: list[Frame] = []
         for frame in configuration.frames:
-            if self._is_string(frame.state):
+            if self.is_string(frame.state):
                 mask |= self._string_mask(frame)
             else:
                 others.append(frame)
@@ -106,7 +106,7 @@ class Masks:
         return mask
 
     @staticmethod
-    def _is_string(state: object) -> bool:
+    def is_string(state: object) -> bool:
         """Whether the state is between two characters of a string."""
         if isinstance(state, at.InOtherKey):
             return state.at.pending is None
@@ -118,15 +118,20 @@ class Masks:
             and state.text.dense
         )
 
+    def leaf(self, frame: Frame) -> Leaf:
+        """The leaf of a frame that is between two characters of a string."""
+        state = frame.state
+        assert isinstance(state, at.InText | at.InOtherKey)
+        text = state.automaton if isinstance(state, at.InOtherKey) else state.text
+        assert isinstance(text, StringText)
+        assert isinstance(state.at, Within)
+        return self.leaves.of(text, state.at)
+
     def _string_mask(self, frame: Frame) -> np.ndarray:
         found = self._frames.get(frame.number)
         if found is not None:
             return found
-        state = frame.state
-        text = state.automaton if isinstance(state, at.InOtherKey) else state.text  # type: ignore[attr-defined]
-        assert isinstance(text, StringText)
-        within = state.at  # type: ignore[attr-defined]
-        leaf = self.leaves.of(text, within)
+        leaf = self.leaf(frame)
         mask = leaf.inside.copy()
         if leaf.after.tokens or leaf.after.children:
             closed = self._closed(frame)

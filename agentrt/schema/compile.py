@@ -1,0 +1,144 @@
+"""Compiling: a type, a schema, a regex or a list of choices to a grammar."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from agentrt.errors import SchemaError, UnsatisfiableSchema
+from agentrt.schema.algebra.space import Space
+from agentrt.schema.grammar import Grammar
+from agentrt.schema.limits import Limits, limited
+from agentrt.schema.load.loader import Loader, LoadOptions
+from agentrt.schema.load.patterns import of_tree
+from agentrt.schema.machine.machine import Machine, TextOptions
+from agentrt.schema.prepare import prepare
+from agentrt.schema.regex.dfa import of_words
+from agentrt.schema.regex.parse import parse
+from agentrt.schema.tokens.vocabulary import Vocabulary, from_tokenizer
+from agentrt.schema.values.strings import Strings
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a grammar is compiled from, in full: equal sources make equal grammars."""
+
+    kind: Literal["schema", "regex", "choices"]
+    text: str
+    options: TextOptions = field(default_factory=TextOptions)
+    formats: Literal["assert", "annotate"] = "assert"
+    remotes: str = "{}"
+
+
+def compile_schema(
+    schema: Any,
+    vocabulary: Any = None,
+    *,
+    key_order: Literal["declared", "any"] = "declared",
+    whitespace: Literal["compact", "spaced", "free"] = "compact",
+    max_spaces: int = 20,
+    ascii_only: bool = False,
+    max_digits: int = 32,
+    formats: Literal["assert", "annotate"] = "assert",
+    remotes: Mapping[str, Any] | None = None,
+    deadline: float | None = 10.0,
+    size: int = 2_000_000,
+    cancelled: Callable[[], bool] | None = None,
+) -> Grammar:
+    """The grammar of a JSON schema (a dict, a bool or JSON text) or of a Python type.
+
+    `vocabulary` is a Vocabulary or a tokenizer; without one the grammar only matches text. The
+    options of how JSON is written are those of TextOptions. `remotes` are further schema documents
+    by URI. Raises SchemaError for what cannot be enforced exactly, UnsatisfiableSchema where no value
+    fits, SchemaTooLarge past `deadline` seconds or `size` units of work.
+    """
+    text = _schema_text(schema)
+    options = TextOptions(
+        key_order=key_order,
+        whitespace=whitespace,
+        max_spaces=max_spaces,
+        ascii_only=ascii_only,
+        max_digits=max_digits,
+    )
+    source = Source("schema", text, options, formats, json.dumps(dict(remotes or {})))
+    limits = Limits(deadline=deadline, size=size, cancelled=cancelled)
+    return _compiled(source, _vocabulary(vocabulary), limits)
+
+
+def compile_regex(
+    pattern: str,
+    vocabulary: Any = None,
+    *,
+    deadline: float | None = 10.0,
+    size: int = 2_000_000,
+    cancelled: Callable[[], bool] | None = None,
+) -> Grammar:
+    """The grammar of the texts that a regex (Python's syntax, the regular part) matches in full."""
+    limits = Limits(deadline=deadline, size=size, cancelled=cancelled)
+    return _compiled(Source("regex", pattern), _vocabulary(vocabulary), limits)
+
+
+def compile_choices(choices: Sequence[str], vocabulary: Any = None) -> Grammar:
+    """The grammar of exactly these texts."""
+    source = Source("choices", json.dumps(list(choices)))
+    return _compiled(source, _vocabulary(vocabulary), Limits())
+
+
+def rebuilt(source: Source, vocabulary: Vocabulary | None) -> Grammar:
+    """The grammar of a source, compiled anew."""
+    return _compiled(source, vocabulary, Limits(deadline=None))
+
+
+def _schema_text(schema: Any) -> str:
+    if isinstance(schema, str):
+        return schema
+    if isinstance(schema, dict | bool):
+        try:
+            return json.dumps(schema)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise SchemaError("", f"the schema is no JSON: {error}") from None
+    from agentrt.schema.types import schema_of
+
+    return json.dumps(schema_of(schema))
+
+
+def _vocabulary(given: Any) -> Vocabulary | None:
+    if given is None or isinstance(given, Vocabulary):
+        return given
+    return from_tokenizer(given)
+
+
+def _compiled(source: Source, vocabulary: Vocabulary | None, limits: Limits) -> Grammar:
+    with limited(limits):
+        machine = _machine(source)
+    return Grammar(source, machine, vocabulary)
+
+
+def _machine(source: Source) -> Machine:
+    space = Space()
+    if source.kind == "schema":
+        try:
+            document = json.loads(source.text)
+        except (ValueError, RecursionError) as error:
+            raise SchemaError("", f"the schema is no JSON: {error}") from None
+        loader = Loader(
+            space,
+            document,
+            remotes=json.loads(source.remotes),
+            options=LoadOptions(source.formats),
+        )
+        try:
+            machine = Machine(space, loader.root(), source.options)
+            prepare(machine)
+        except RecursionError:
+            raise SchemaError("", "the schema is nested too deep", "flatten it") from None
+        return machine
+    if source.kind == "regex":
+        strings = of_tree(parse(source.text, dialect="python"))
+    else:
+        strings = Strings(of_words(json.loads(source.text)))
+    if strings.is_empty:
+        raise UnsatisfiableSchema("", f"no text matches this {source.kind}: {source.text!r:.80}")
+    return Machine.of_texts(space, strings, source.options)
