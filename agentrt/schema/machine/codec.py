@@ -22,6 +22,9 @@ _SHORT = {
 _HIGH = range(0xD800, 0xDC00)
 _LOW = range(0xDC00, 0xE000)
 _PRINTABLE = range(0x20, 0x7F)
+_EVERY: Ranges = ((0, 0xD7FF), (0xE000, 0x10FFFF))
+# what has to be escaped, or may be although printable ASCII may not
+_ESCAPED: Ranges = ((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C), (0x7F, 0xD7FF), (0xE000, 0x10FFFF))
 
 
 class Pending(NamedTuple):
@@ -76,7 +79,7 @@ class Codec:
             if byte == 0x22:
                 return CLOSE
             if byte == 0x5C:
-                return Pending("escape", 0, 0, ((0, 0xD7FF), (0xE000, 0x10FFFF)))
+                return Pending("escape", 0, 0, _ESCAPED if self.plain else _EVERY)
             return byte if byte >= 0x20 else None
         if self.ascii_only:
             return None

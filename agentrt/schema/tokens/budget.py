@@ -17,6 +17,8 @@ from agentrt.schema.tokens.masks import Masks
 from agentrt.schema.tokens.vocabulary import Vocabulary, pack
 
 _MOST_KEPT = 50_000
+_MOST_PRICED = 512
+_TOO_DEAR = 1 << 30
 
 
 class Budget:
@@ -28,6 +30,7 @@ class Budget:
         self.masks = masks
         self.closing = Closing(machine)
         self._costs: dict[bytes, int] = {b"": 0}
+        self._known: dict[int, np.ndarray] = {}
 
     def plan(self, configuration: Configuration) -> list[int]:
         """The tokens of a short way to complete the text."""
@@ -50,7 +53,7 @@ class Budget:
         """The most tokens that one token can add to the cost: it opens so many values and keys, and
         each needs at most so many bytes to be closed."""
         opened = max(
-            (sum(t.count(c) for c in b'[{":,') for t in self.vocabulary.tokens if t), default=0
+            (sum(t.count(c) for c in b'[{"') for t in self.vocabulary.tokens if t), default=0
         )
         space, root = self.machine.space, self.machine.root
         dearest, seen, frontier = 8, {root}, [root]
@@ -75,43 +78,54 @@ class Budget:
         whole = self.masks.of(configuration)
         if tokens_left - 1 >= self.cost(configuration) + self._reach:
             return whole
-        allowed = np.zeros(self.vocabulary.size, dtype=bool)
         limit = tokens_left - 1
-        if limit >= 0:
-            others: list[Frame] = []
-            for frame in configuration.frames:
-                if self.masks.is_string(frame.state):
-                    self._in_string(frame, configuration, limit, allowed)
-                else:
-                    others.append(frame)
-            if others:
-                rest = self.machine.store.configuration(others, configuration.tape)
-                self._one_by_one(rest, tokens_of(self.masks.of(rest)), limit, allowed)
-        mask = pack(allowed) & whole
+        priced = configuration
+        if configuration.tape is None:
+            priced = self.masks.abstraction.of(configuration)
+            # a name that is taken already costs one more to avoid
+            limit -= priced is not configuration
+        mask = pack(self._prices(priced) <= limit) & whole
         if self.machine.may_end(configuration):
             for token in self.vocabulary.eos_ids:
                 mask[token >> 5] |= np.uint32(1 << (token & 31))
         return mask if mask.any() else None
 
-    def _in_string(
-        self, frame: Frame, configuration: Configuration, limit: int, allowed: np.ndarray
-    ) -> None:
-        """Plain tokens that stay within the string are told apart by where they lead; the others
-        are tried one by one."""
+    def _prices(self, configuration: Configuration) -> np.ndarray:
+        """For each token, what completing the text costs after it; very much where not allowed."""
+        found = self._known.get(configuration.number)
+        if found is not None:
+            return found
+        prices = np.full(self.vocabulary.size, _TOO_DEAR, dtype=np.int32)
+        others: list[Frame] = []
+        for frame in configuration.frames:
+            if self.masks.is_string(frame.state):
+                self._in_string(frame, configuration, prices)
+            else:
+                others.append(frame)
+        if others:
+            rest = self.machine.store.configuration(others, configuration.tape)
+            self._one_by_one(rest, tokens_of(self.masks.of(rest)), prices)
+        if len(self._known) >= _MOST_PRICED:
+            self._known.clear()
+        self._known[configuration.number] = prices
+        return prices
+
+    def _in_string(self, frame: Frame, configuration: Configuration, prices: np.ndarray) -> None:
+        """Plain tokens that stay within the string are priced by where they lead; the others one by
+        one."""
         leaf = self.masks.leaf(frame)
         places, where = np.unique(
             np.stack((leaf.states, leaf.read)), axis=1, return_inverse=True
         )
-        costs = np.array(
-            [self._string_cost(frame, int(q), int(n)) for q, n in places.T], dtype=np.int64
-        )
-        if len(costs):
-            allowed[leaf.plain[(costs <= limit)[where.reshape(-1)]]] = True
+        costs = [self._string_cost(frame, int(q), int(n)) for q, n in places.T]
+        if costs:
+            priced = np.array(costs, dtype=np.int32)[where.reshape(-1)]
+            prices[leaf.plain] = np.minimum(prices[leaf.plain], priced)
         alone = self.machine.store.configuration([frame], configuration.tape)
         mask = np.zeros(self.vocabulary.size, dtype=bool)
         mask[tokens_of(self.masks.of(alone))] = True
         mask[leaf.plain] = False
-        self._one_by_one(alone, np.flatnonzero(mask), limit, allowed)
+        self._one_by_one(alone, np.flatnonzero(mask), prices)
 
     def _string_cost(self, frame: Frame, dfa: int, read: int) -> int:
         """The cost of closing after so many more characters that lead to this DFA state."""
@@ -128,13 +142,13 @@ class Budget:
         return self.cost(self.machine.store.configuration([reached]))
 
     def _one_by_one(
-        self, configuration: Configuration, tokens: np.ndarray, limit: int, allowed: np.ndarray
+        self, configuration: Configuration, tokens: np.ndarray, prices: np.ndarray
     ) -> None:
         for token in tokens.tolist():
             text = self.vocabulary.tokens[token]
             reached = None if text is None else self.machine.run(configuration, text)
-            if reached is not None and self.cost(reached) <= limit:
-                allowed[token] = True
+            if reached is not None:
+                prices[token] = min(prices[token], self.cost(reached))
 
 
 def tokens_of(mask: np.ndarray) -> np.ndarray:
