@@ -1,1 +1,22 @@
+"""Schemas: any type to an exact automaton over text, and its masks over a vocabulary."""
 
+from agentrt.schema.compile import compile_choices, compile_regex, compile_schema
+from agentrt.schema.grammar import Grammar, fill_masks
+from agentrt.schema.limits import CompileCancelled
+from agentrt.schema.matcher import GrammarMatcher
+from agentrt.schema.tokens.vocabulary import Vocabulary, from_tokenizer
+from agentrt.schema.types import schema_of, validate_text
+
+__all__ = [
+    "CompileCancelled",
+    "Grammar",
+    "GrammarMatcher",
+    "Vocabulary",
+    "compile_choices",
+    "compile_regex",
+    "compile_schema",
+    "fill_masks",
+    "from_tokenizer",
+    "schema_of",
+    "validate_text",
+]

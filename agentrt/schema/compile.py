@@ -41,6 +41,7 @@ def compile_schema(
     max_spaces: int = 20,
     ascii_only: bool = False,
     max_digits: int = 32,
+    plain_numbers: bool | None = None,
     formats: Literal["assert", "annotate"] = "assert",
     remotes: Mapping[str, Any] | None = None,
     deadline: float | None = 10.0,
@@ -51,7 +52,7 @@ def compile_schema(
 
     `vocabulary` is a Vocabulary or a tokenizer; without one the grammar only matches text. The
     options of how JSON is written are those of TextOptions. `remotes` are further schema documents
-    by URI. Raises SchemaError for what cannot be enforced exactly, UnsatisfiableSchema where no value
+    by URI. Numbers are plain by default for a type, in any of JSON's spellings for a schema. Raises SchemaError for what cannot be enforced exactly, UnsatisfiableSchema where no value
     fits, SchemaTooLarge past `deadline` seconds or `size` units of work.
     """
     text = _schema_text(schema)
@@ -61,6 +62,9 @@ def compile_schema(
         max_spaces=max_spaces,
         ascii_only=ascii_only,
         max_digits=max_digits,
+        plain_numbers=not isinstance(schema, str | dict | bool)
+        if plain_numbers is None
+        else plain_numbers,
     )
     source = Source("schema", text, options, formats, json.dumps(dict(remotes or {})))
     limits = Limits(deadline=deadline, size=size, cancelled=cancelled)

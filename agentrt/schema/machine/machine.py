@@ -35,7 +35,7 @@ class TextOptions:
     `key_order`: known keys in declared order (other keys after them), or in any. `whitespace`: none;
     one space after each comma and colon, as `json.dumps` writes; or any, at most `max_spaces` in a
     row. `ascii_only`: everything else is escaped. `max_digits` caps the digits on each side of a
-    number's point.
+    number's point. `plain_numbers`: without exponents, and integers without a fraction.
     """
 
     key_order: Literal["declared", "any"] = "declared"
@@ -43,6 +43,7 @@ class TextOptions:
     max_spaces: int = 20
     ascii_only: bool = False
     max_digits: int = 32
+    plain_numbers: bool = False
 
 
 class ArrayNode:
@@ -235,7 +236,9 @@ class Machine:
                 text = self.string(strings)
                 out.setdefault(_QUOTE, []).append(at.InText(text, text.start()))
         for numbers in values.numbers:
-            text = number_text(numbers, self.options.max_digits)
+            text = number_text(
+                numbers, self.options.max_digits, plain=self.options.plain_numbers
+            )
             for byte in b"-0123456789":
                 first = None if numbers.is_empty else text.step(text.start(), byte)
                 if first is not None:

@@ -39,26 +39,35 @@ class Digits(NamedTuple):
 _START = Digits(False, "", None, None)
 
 
-def number_text(numbers: Numbers, max_digits: int) -> StringText | NumberText:
-    """The automaton of a set of numbers; `max_digits` caps the digits on each side of the point."""
+def number_text(
+    numbers: Numbers, max_digits: int, *, plain: bool = False
+) -> StringText | NumberText:
+    """The automaton of a set of numbers; `max_digits` caps the digits on each side of the point.
+
+    `plain`: no exponents, and integers without a fraction.
+    """
     if numbers.points is not None:
-        return StringText(_spellings(numbers.points), RAW)
+        return StringText(_spellings(numbers.points, plain=plain), RAW)
     if numbers == EVERY_NUMBER:
-        return StringText(_any_number(max_digits), RAW)
+        return StringText(_any_number(max_digits, plain=plain), RAW)
     if numbers == INTEGERS:
-        return StringText(_any_integer(max_digits), RAW)
-    return NumberText(numbers, max_digits)
+        return StringText(_any_integer(max_digits, plain=plain), RAW)
+    return NumberText(numbers, max_digits, plain=plain)
 
 
 @lru_cache(maxsize=8)
-def _any_number(digits: int) -> Strings:
-    pattern = rf"-?(0|[1-9][0-9]{{0,{digits - 1}}})(\.[0-9]{{1,{digits}}})?([eE][+-]?[0-9]{{1,3}})?"
+def _any_number(digits: int, *, plain: bool) -> Strings:
+    pattern = rf"-?(0|[1-9][0-9]{{0,{digits - 1}}})(\.[0-9]{{1,{digits}}})?"
+    if not plain:
+        pattern += "([eE][+-]?[0-9]{1,3})?"
     return Strings(determinise(parse(pattern, dialect="ecma")))
 
 
 @lru_cache(maxsize=8)
-def _any_integer(digits: int) -> Strings:
+def _any_integer(digits: int, *, plain: bool) -> Strings:
     """Integers plainly, with a zero fraction, or as a float beyond 2**53 is written."""
+    if plain:
+        return Strings(determinise(parse(rf"0|-?[1-9][0-9]{{0,{digits - 1}}}", dialect="ecma")))
     pattern = (
         rf"-?(0|[1-9][0-9]{{0,{digits - 1}}})(\.0{{1,4}})?([eE]\+?[0-9]{{1,2}})?"
         r"|-?[1-9]\.[0-9]{1,16}[eE]\+?(1[6-9]|[2-9][0-9]|[12][0-9]{2}|30[0-8])"
@@ -67,7 +76,9 @@ def _any_integer(digits: int) -> Strings:
     return Strings(determinise(parse(pattern, dialect="ecma")))
 
 
-def _spellings(points: frozenset[Fraction]) -> Strings:
+def _spellings(points: frozenset[Fraction], *, plain: bool) -> Strings:
+    if plain:
+        return Strings(of_words({plain_decimal(p) for p in points}))
     return Strings(of_words({text for p in points for text in _spelled(p)}))
 
 
@@ -102,8 +113,9 @@ def plain_decimal(value: Fraction) -> str:
 class NumberText:
     """The texts of a set given by bounds and multiples; states are what was read."""
 
-    def __init__(self, numbers: Numbers, max_digits: int) -> None:
+    def __init__(self, numbers: Numbers, max_digits: int, *, plain: bool) -> None:
         self.numbers = numbers
+        self.plain = plain
         self.max_digits = max(max_digits, _digits_of(numbers.lo), _digits_of(numbers.hi))
         self.max_part = 0 if _is_integral(numbers) else max_digits
         if numbers.multiple is not None and not _is_integral(numbers):
@@ -139,6 +151,12 @@ class NumberText:
 
     def viable(self, state: Digits) -> bool:
         """Whether the text so far can be completed to a number of the set."""
+        if self.plain:
+            if state.exponent is not None or (state.part is not None and self.max_part == 0):
+                return False
+            if state.negative and state.whole == "0" and self.max_part == 0:
+                return False
+            return self._plain_viable(state)
         if state.exponent is not None:
             return self._exponent_viable(state)
         return self._plain_viable(state) or self._scientific_viable(state)
@@ -163,7 +181,9 @@ class NumberText:
         step = Fraction(1, 10 ** len(state.part or ""))
         if not state.whole:
             # only a sign so far: everything of that sign
-            return self.numbers.meets(None, False, Fraction(0), False) if state.negative else True
+            zero = not (self.plain and self.max_part == 0)
+            below = self.numbers.meets(None, False, Fraction(0), not zero)
+            return below if state.negative else True
         low, high = low * 10**more, (low + step) * 10**more
         if state.part is not None and len(state.part) >= max(self.max_part, 1):
             return self.numbers.contains(-low if state.negative else low)
