@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MAX_CODE_POINT = sys.maxunicode
 _SURROGATES = (0xD800, 0xDFFF)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from agentrt.errors import SchemaError, UnsatisfiableSchema
 from agentrt.schema.algebra.space import Space
@@ -19,6 +18,9 @@ from agentrt.schema.regex.dfa import of_words
 from agentrt.schema.regex.parse import parse
 from agentrt.schema.tokens.vocabulary import Vocabulary, from_tokenizer
 from agentrt.schema.values.strings import Strings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agentrt.schema.machine.machine import Machine
 from agentrt.schema.matcher import GrammarMatcher
 from agentrt.schema.tokens.budget import Budget
 from agentrt.schema.tokens.jump import Jumps
 from agentrt.schema.tokens.leaves import Leaves
 from agentrt.schema.tokens.masks import Masks
-from agentrt.schema.tokens.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from agentrt.schema.compile import Source
+    from agentrt.schema.machine.machine import Machine
+    from agentrt.schema.tokens.vocabulary import Vocabulary
 
 
 _leaves: dict[str, Leaves] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from agentrt.errors import SchemaTooLarge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Generator
 
 
 class CompileCancelled(Exception):
@@ -80,7 +79,7 @@ def current_pointer() -> str:
 
 
 @contextmanager
-def limited(limits: Limits | None) -> Iterator[None]:
+def limited(limits: Limits | None) -> Generator[None]:
     """Puts the limits in force for the block, in this thread or task."""
     token = _current.set(limits)
     try:

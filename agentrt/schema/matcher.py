@@ -82,7 +82,9 @@ class GrammarMatcher:
         else:
             reached = self._step(self._path[-1], token_id)
             if reached is None:
-                raise ValueError(f"token {token_id} is not allowed after {len(self._tokens)} tokens")
+                raise ValueError(
+                    f"token {token_id} is not allowed after {len(self._tokens)} tokens"
+                )
             self._path.append(reached)
         self._tokens.append(token_id)
         self._plan = self._plan[1:] if self._plan[:1] == [token_id] else []

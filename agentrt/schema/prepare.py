@@ -57,7 +57,7 @@ def children(values: Values) -> Iterator[Expr]:
 def unsatisfiable(space: Space, expr: Expr) -> UnsatisfiableSchema:
     """The error for an expression that nothing fits, naming the parts that contradict each other."""
     culprit = _deepest(space, expr, set())
-    parts = [p.pointer or "/" for p in culprit.parts if p.pointer is not None]
+    parts = [p.pointer or "/" for p in culprit.parts]
     pointer = culprit.pointer or next((p.pointer for p in culprit.parts if p.pointer), "")
     if len(parts) > 1:
         named = " and ".join(dict.fromkeys(parts))

@@ -6,14 +6,16 @@ more than its schema says: a Decimal's digits, the range of dates, what a URL's 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import core_schema
 
 from agentrt.errors import SchemaError
+
+if TYPE_CHECKING:
+    from pydantic_core import core_schema
 
 # years 1 to 9999, as Python's dates have them
 _DATE_RANGE = r"^(?!0000)"
@@ -52,7 +54,9 @@ _LANGUAGES: dict[str, JsonSchemaValue] = {
     "base64": {"pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"},
     "base64url": {"pattern": "^([A-Za-z0-9_-]{4})*([A-Za-z0-9_-]{2}==|[A-Za-z0-9_-]{3}=)?$"},
     **{
-        f"uuid{n}": {"pattern": f"^{_HEX}{{8}}-{_HEX}{{4}}-{n}{_HEX}{{3}}-[89ab]{_HEX}{{3}}-{_HEX}{{12}}$"}
+        f"uuid{n}": {
+            "pattern": f"^{_HEX}{{8}}-{_HEX}{{4}}-{n}{_HEX}{{3}}-[89ab]{_HEX}{{3}}-{_HEX}{{12}}$"
+        }
         for n in range(1, 9)
     },
 }
@@ -121,7 +125,9 @@ class _Strict(GenerateJsonSchema):
     def date_schema(self, schema: core_schema.DateSchema) -> JsonSchemaValue:
         _refuse_bounds(schema)
         found = {**super().date_schema(schema), "pattern": _DATE_RANGE}
-        return {"allOf": [found, {"pattern": _NOW[schema["now_op"]]}]} if "now_op" in schema else found
+        return (
+            {"allOf": [found, {"pattern": _NOW[schema["now_op"]]}]} if "now_op" in schema else found
+        )
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
         _refuse_bounds(schema)
@@ -129,7 +135,9 @@ class _Strict(GenerateJsonSchema):
         found = {**super().datetime_schema(schema), "pattern": _MICROSECONDS}
         if schema.get("tz_constraint") == "naive":
             found = {"type": "string", "pattern": rf"^{_DAY}T{_CLOCK}$"}
-        return {"allOf": [found, {"pattern": _NOW[schema["now_op"]]}]} if "now_op" in schema else found
+        return (
+            {"allOf": [found, {"pattern": _NOW[schema["now_op"]]}]} if "now_op" in schema else found
+        )
 
     def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:
         _refuse_bounds(schema)

@@ -5,16 +5,25 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from agentrt.errors import SchemaError
 from agentrt.schema import compile_regex, compile_schema
-from agentrt.schema.grammar import Grammar
+
+if TYPE_CHECKING:
+    from agentrt.schema.grammar import Grammar
 
 ROOT = Path(__file__).parents[2]
-CASES = next((p for p in (r / "shared" / "cases" / "schema_cases.json" for r in ROOT.parents[:2]) if p.exists()), ROOT)
+CASES = next(
+    (
+        p
+        for p in (r / "shared" / "cases" / "schema_cases.json" for r in ROOT.parents[:2])
+        if p.exists()
+    ),
+    ROOT,
+)
 
 
 def cases() -> list[Any]:

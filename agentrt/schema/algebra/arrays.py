@@ -7,11 +7,11 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from agentrt.errors import SchemaError
-from agentrt.schema.algebra.shapes import ArrayShape
 from agentrt.schema.limits import current_pointer, spend
 
 if TYPE_CHECKING:
     from agentrt.schema.algebra.objects import NonEmpty
+    from agentrt.schema.algebra.shapes import ArrayShape
     from agentrt.schema.algebra.space import Expr, Space
 
 Counts = tuple[int, ...]
@@ -149,5 +149,3 @@ class ArrayPlan:
     def shortest_unique(self) -> int:
         """How many different items must be had, where they must differ."""
         return self.lo if self.unique else 0
-
-

@@ -21,8 +21,15 @@ def count(space: Space, expr: Expr, limit: int) -> int:
     for strings in values.strings:
         total += _count_strings(strings, limit)
     for array in values.arrays:
-        total += _count_array(space, array.lo, array.hi, [array.item(i) for i in range(array.lo)]
-                              if array.lo == array.hi and array.lo < 64 else None, limit)
+        total += _count_array(
+            space,
+            array.lo,
+            array.hi,
+            [array.item(i) for i in range(array.lo)]
+            if array.lo == array.hi and array.lo < 64
+            else None,
+            limit,
+        )
     for shape in values.objects:
         if shape.hi is None or shape.hi != len(shape.required):
             return limit

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from itertools import product
 from typing import TYPE_CHECKING, TypeVar
 
 from agentrt.errors import SchemaError
 from agentrt.schema.algebra.shapes import (
-    NUMBERS,
-    STRINGS,
     ArrayShape,
     Contains,
     ObjectShape,
@@ -23,6 +20,8 @@ from agentrt.schema.regex.dfa import of_words
 from agentrt.schema.values.strings import EVERY_STRING, Strings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
     from agentrt.schema.algebra.space import Expr, Space
 
 T = TypeVar("T")
@@ -351,5 +350,3 @@ def exactly_one(space: Space, parts: Sequence[Values]) -> Values:
                 left = without_empty(space, difference(space, left, shared))
         chosen.append(without_empty(space, left) if left is not part else left)
     return union(chosen)
-
-

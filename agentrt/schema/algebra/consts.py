@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,8 @@ from agentrt.schema.values import numbers, strings
 from agentrt.schema.values.strings import EVERY_STRING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from agentrt.schema.algebra.space import Expr, Space
 
 Json = object

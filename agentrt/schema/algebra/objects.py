@@ -68,8 +68,8 @@ class ObjectPlan:
         self.bit = {name: 1 << i for i, name in enumerate(self.names)}
         self.required = sum(self.bit[n] for n in shape.required)
         self.implied = [
-            (self.bit[a], sum(self.bit[n] for n in b)) for a, b in sorted(
-                shape.implied, key=lambda pair: (pair[0], sorted(pair[1])))
+            (self.bit[a], sum(self.bit[n] for n in b))
+            for a, b in sorted(shape.implied, key=lambda pair: (pair[0], sorted(pair[1])))
         ]
         self.every = (1 << len(self.names)) - 1
         self.all_some = (1 << len(shape.some)) - 1
@@ -178,8 +178,9 @@ class ObjectPlan:
         if classes and self.usable_classes:
             return True
         open_names = available & self.usable & ~seen
-        reachable = sum(1 for i in bits(open_names) if not self.closure(1 << i) & ~(
-            open_names | seen))
+        reachable = sum(
+            1 for i in bits(open_names) if not self.closure(1 << i) & ~(open_names | seen)
+        )
         return reachable >= wanted
 
     def _cover(
@@ -203,8 +204,15 @@ class ObjectPlan:
             rules = self.obligations(i) & pending
             if rules & first and self.fits(i):
                 found += [
-                    self._cover(pending & ~met, seen, available, classes, chosen | 1 << i,
-                                used | 1 << i, extra)
+                    self._cover(
+                        pending & ~met,
+                        seen,
+                        available,
+                        classes,
+                        chosen | 1 << i,
+                        used | 1 << i,
+                        extra,
+                    )
                     for met in self.meetings(self.values[i], rules)
                     if met & first
                 ]

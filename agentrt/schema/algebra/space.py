@@ -6,8 +6,7 @@ once and recursive schemas make finitely many.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from agentrt.errors import SchemaError
 from agentrt.schema.algebra import combine
@@ -21,6 +20,9 @@ from agentrt.schema.algebra.shapes import (
 )
 from agentrt.schema.limits import current_pointer, locate, spend
 from agentrt.schema.values.strings import EVERY_STRING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 Op = Literal["exact", "lazy", "all", "any", "one", "not"]
 

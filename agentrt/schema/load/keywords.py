@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from agentrt.errors import SchemaError
@@ -24,6 +22,9 @@ from agentrt.schema.values.numbers import INTEGERS, Numbers
 from agentrt.schema.values.strings import EVERY_STRING, Strings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from fractions import Fraction
+
     from agentrt.schema.algebra.space import Expr
     from agentrt.schema.load.loader import Loader, Scope
 
@@ -195,9 +196,7 @@ def _object(loader: Loader, place: Place, scope: Scope) -> ObjectShape | None:
                 named[name] = space.nothing
     required = _required(place)
     lo, hi = _count(place, "minProperties") or 0, _count(place, "maxProperties")
-    shape = ObjectShape(
-        tuple(named.items()), classes, required, lo, hi, frozenset(_implied(place))
-    )
+    shape = ObjectShape(tuple(named.items()), classes, required, lo, hi, frozenset(_implied(place)))
     return tidy_object(space, shape)
 
 
@@ -306,5 +305,3 @@ def dependent_schemas(place: Place) -> Iterator[tuple[str, Place]]:
         for name, schema in given.items() if isinstance(given, dict) else ():
             if isinstance(schema, dict | bool):
                 yield name, place.child(keyword, name)
-
-

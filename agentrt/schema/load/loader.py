@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentrt.errors import SchemaError
 from agentrt.schema.algebra.shapes import ObjectShape, Values
-from agentrt.schema.algebra.space import Expr, Space
 from agentrt.schema.limits import spend
 from agentrt.schema.load import keywords
 from agentrt.schema.load.resources import Library, Place
 from agentrt.schema.values.strings import EVERY_STRING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from agentrt.schema.algebra.space import Expr, Space
     from agentrt.schema.load.resources import Resource
 
 Scope = tuple[tuple[str, Place], ...]
@@ -53,7 +54,9 @@ class Loader:
         if place.schema is False:
             return self.space.nothing
         if not isinstance(place.schema, dict):
-            raise SchemaError(place.pointer, f"a schema is an object or a boolean, not {_kind(place.schema)}")
+            raise SchemaError(
+                place.pointer, f"a schema is an object or a boolean, not {_kind(place.schema)}"
+            )
         inner = entered(scope, place.resource)
         key = (id(place.schema), inner)
         return self.space.lazy(key, lambda: self.build(place, inner), place.pointer)
@@ -161,4 +164,8 @@ def entered(scope: Scope, resource: Resource) -> Scope:
 
 
 def _kind(value: object) -> str:
-    return {list: "a list", str: "a string", type(None): "null"}.get(type(value), "a number")
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, str):
+        return "a string"
+    return "null" if value is None else "a number"

@@ -39,9 +39,9 @@ def of_tree(tree: Node) -> Strings:
 def _long_repeat(tree: Node) -> Strings | None:
     """`^[...]{n,m}$` with large bounds, kept as a set of characters and a range of lengths."""
     match tree:
-        case Cat(
-            (Assertion(At.START), Repeat(Chars() as body, lo, hi), Assertion(At.END))
-        ) if max(lo, hi or 0) > _LONG:
+        case Cat((Assertion(At.START), Repeat(Chars() as body, lo, hi), Assertion(At.END))) if (
+            max(lo, hi or 0) > _LONG
+        ):
             dfa = determinise(Repeat(body, 0, None))
             return Strings(None if dfa.is_universal else dfa, lo, hi)
         case _:

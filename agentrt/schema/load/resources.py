@@ -6,13 +6,15 @@ is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from agentrt.errors import SchemaError
 from agentrt.schema.limits import spend
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 # the keywords whose values are schemas, lists of schemas, and named schemas
 _ONE = {

@@ -86,12 +86,12 @@ def _rest(loader: Loader, place: Place, scope: Scope, way: _Way) -> Expr:
     )  # fmt: skip
 
 
-def _split(inside: Expr, outside: Expr, languages: list[Strings]) -> tuple[tuple[Strings, Expr], ...]:
+def _split(
+    inside: Expr, outside: Expr, languages: list[Strings]
+) -> tuple[tuple[Strings, Expr], ...]:
     left, classes = [EVERY_STRING], []
     for language in languages:
-        classes += [
-            (both, inside) for p in left if not (both := p.intersection(language)).is_empty
-        ]
+        classes += [(both, inside) for p in left if not (both := p.intersection(language)).is_empty]
         left = [
             both
             for p in left

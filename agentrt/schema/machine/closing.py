@@ -8,19 +8,20 @@ it may not be the very shortest.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
 from itertools import count, islice
 from typing import TYPE_CHECKING
 
 from agentrt.schema.algebra import consts
 from agentrt.schema.machine import states as at
 from agentrt.schema.machine.shortest import shortest_text
-from agentrt.schema.values.strings import Strings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from agentrt.schema.algebra.space import Expr
     from agentrt.schema.machine.frames import Configuration, Frame
     from agentrt.schema.machine.machine import Machine
+    from agentrt.schema.values.strings import Strings
 
 _MOST_MEMBERS = 100_000
 _TRIED_KEYS = 16
@@ -107,13 +108,17 @@ class Closing:
         out = b""
         plan = state.node.plan
         for _ in range(_MOST_MEMBERS):
-            if state.phase != "next" and plan.may_end(state.index, state.counts):
+            if state.phase != "next" and plan.may_end(state.position, state.counts):
                 return out + b"]"
             if state.phase == "after":
                 out += self.comma
             ways = [
-                (sum(a > b for a, b in zip(following.counts, state.counts, strict=True)), text, following)
-                for value, following in self.machine.next_items(state)
+                (
+                    sum(a > b for a, b in zip(following.counts, state.counts, strict=True)),
+                    text,
+                    following,
+                )
+                for value, following in self.machine.items.next_items(state)
                 if (text := self.value(value)) is not None
             ]
             if not ways:
@@ -130,7 +135,7 @@ class Closing:
     def _object(self, state: at.InObject) -> bytes | None:
         out = b""
         for _ in range(_MOST_MEMBERS):
-            if state.phase != "next" and self.machine.object_may_end(state):
+            if state.phase != "next" and self.machine.members.may_end(state):
                 return out + b"}"
             if state.phase == "after":
                 out += self.comma
@@ -161,24 +166,26 @@ class Closing:
         """The members that may come next: only those that must, if some must and no rule pends."""
         machine, plan = self.machine, state.node.plan
         pending = plan.all_some & ~state.met
-        allowed = machine.known_names(state)
+        allowed = machine.members.known_names(state)
         chosen = allowed & missing if allowed & missing and not pending else allowed
         if plan.ordered and chosen:
             chosen = chosen & -chosen if not pending else chosen
         for i in range(len(plan.names)):
             if chosen >> i & 1:
-                for value, following in machine.after_known(state, i):
+                for value, following in machine.members.after_known(state, i):
                     yield _quoted(plan.names[i]), value, following
         if allowed & missing and not pending:
             return
         for number, cls in enumerate(plan.usable_classes):
             name = self._new_name(cls.names, state.node.names | state.others)
             if name is not None:
-                for value, following in machine.after_other(state, number, name):
+                for value, following in machine.members.after_other(state, number, name):
                     yield _quoted(name), value, following
 
     def _new_name(self, names: Strings, taken: frozenset[str]) -> str | None:
-        return next((n for n in islice(_some_names(names), len(taken) + 64) if n not in taken), None)
+        return next(
+            (n for n in islice(_some_names(names), len(taken) + 64) if n not in taken), None
+        )
 
     def _in_key(self, frame: Frame) -> bytes | None:
         """The rest of the key, its value, and what must follow."""
@@ -205,14 +212,14 @@ class Closing:
                         (parent, value, following)
                         for parent in parents.frames
                         if isinstance(parent.state, at.InObject)
-                        for value, following in machine.after_known(parent.state, index)
+                        for value, following in machine.members.after_known(parent.state, index)
                     ],
                 )
         elif isinstance(state, at.InOtherKey):
             for parent in parents.frames:
                 if isinstance(parent.state, at.InObject):
                     name, rest = self._other_end(state, parent.state)
-                    ways = machine.after_other(parent.state, state.cls, name)
+                    ways = machine.members.after_other(parent.state, state.cls, name)
                     yield rest, [(parent, value, following) for value, following in ways]
 
     def _other_end(self, state: at.InOtherKey, parent: at.InObject) -> tuple[str | None, bytes]:

@@ -91,7 +91,6 @@ class Codec:
             return _partial(byte & 0x07, 3)
         return None
 
-
     def _hex(self, value: int, left: int) -> Pending | None:
         """Within \\uXXXX, `left` digits missing."""
         lo, hi = value << 4 * left, (value + 1 << 4 * left) - 1

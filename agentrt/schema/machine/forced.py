@@ -22,7 +22,7 @@ def only_byte(machine: Machine, configuration: Configuration) -> int | None:
     found: set[int] = set()
     for frame in configuration.frames:
         some = _next_bytes(machine, frame)
-        if some is _MANY:
+        if some is None:
             return None
         found |= some
         if len(found) > 1:
@@ -73,8 +73,10 @@ def _structural(machine: Machine, frame: Frame) -> set[int] | None:
         candidates = {"open": b'"}', "next": b'"', "after": b",}"}.get(state.phase, b"")
     elif isinstance(state, at.InArray):
         if state.phase != "after":
-            found = {b for value, _ in machine.next_items(state) for b in machine.openings(value)}
-            ends = state.phase == "open" and state.node.plan.may_end(state.index, state.counts)
+            found = {
+                b for value, _ in machine.items.next_items(state) for b in machine.openings(value)
+            }
+            ends = state.phase == "open" and state.node.plan.may_end(state.position, state.counts)
             return found | {0x5D} if ends else found
         candidates = b",]"
     else:

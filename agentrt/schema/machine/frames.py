@@ -7,8 +7,11 @@ ways to go on (a graph-structured stack), so that alternatives do not multiply w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import count
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Frame:
@@ -60,9 +63,7 @@ class Store:
             found = self._frames[key] = Frame(next(self._numbers), state, parents)
         return found
 
-    def configuration(
-        self, frames: Iterable[Frame], tape: bytes | None = None
-    ) -> Configuration:
+    def configuration(self, frames: Iterable[Frame], tape: bytes | None = None) -> Configuration:
         """The set of these frames, those of equal state joined into one."""
         listed = sorted(set(frames), key=_number)
         if len(listed) > 1:

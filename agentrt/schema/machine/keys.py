@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from agentrt.schema.machine.codec import CLOSE, Codec, Pending
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class AtName(NamedTuple):
@@ -83,9 +85,7 @@ class NameTree:
             for node, text in frontier:
                 index = self.ends[node]
                 if index >= 0 and state.allowed >> index & 1:
-                    yield index, json.dumps(text, ensure_ascii=self.codec.ascii_only)[
-                        1:
-                    ].encode()
+                    yield index, json.dumps(text, ensure_ascii=self.codec.ascii_only)[1:].encode()
                 following_nodes += [
                     (target, text + chr(c))
                     for c, target in self.children[node].items()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from agentrt.schema.machine.numbers import NumberText
 from agentrt.schema.machine.texts import LiteralText, StringText, TextAutomaton, Within
-from agentrt.schema.regex.dfa import Dfa
 from agentrt.schema.values.strings import lengths
+
+if TYPE_CHECKING:
+    from agentrt.schema.regex.dfa import Dfa
 
 _BEAM = 64
 _LONGEST_NUMBER = 500
@@ -106,5 +109,3 @@ def _samples(dfa: Dfa) -> tuple[str, ...]:
     for c in reversed(_PREFERRED):
         out[symbols.class_of(ord(c))] = c
     return tuple(out)
-
-

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from agentrt.schema.algebra.arrays import Counts
     from agentrt.schema.algebra.space import Expr
+    from agentrt.schema.machine.items import ArrayNode
     from agentrt.schema.machine.keys import AtName
-    from agentrt.schema.machine.machine import ArrayNode, ObjectNode
+    from agentrt.schema.machine.members import ObjectNode
     from agentrt.schema.machine.texts import StringText, TextAutomaton, Within
 
 
@@ -38,7 +39,7 @@ class InArray(NamedTuple):
 
     node: ArrayNode
     phase: str
-    index: int
+    position: int
     counts: Counts
     seen: tuple[Expr, ...] = ()
     unread: bool = False
@@ -55,7 +56,7 @@ class InObject(NamedTuple):
     phase: str
     seen: int
     passed: int
-    count: int
+    members: int
     met: int
     others: frozenset[str]
 
@@ -88,7 +89,7 @@ class Spaces(NamedTuple):
     """After so many bytes of white space at a place where it may stand."""
 
     inner: object
-    count: int
+    spaces: int
 
 
 class Expect(NamedTuple):

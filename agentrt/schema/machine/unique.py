@@ -56,7 +56,7 @@ def _settle(machine: Machine, frame: Frame, tape: bytes | None) -> Frame | None:
         value = consts.one_of(machine.space, [json.loads(text[_last_item(text) :])], "")
         seen = tuple(sorted({*seen, value}))
     read = state._replace(seen=seen, unread=False)
-    if read.phase == "next" and not machine.more_items(read):
+    if read.phase == "next" and not machine.items.more_items(read):
         return None
     outer = frame.state
     inner = outer._replace(inner=read) if isinstance(outer, at.Spaces | at.Expect) else read

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from agentrt.schema.charset import MAX_CODE_POINT, CharSet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class Alphabet(NamedTuple):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from agentrt.schema.charset import ANY, MAX_CODE_POINT, NOTHING, CharSet, chars, charset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ASCII_DIGIT = charset([(0x30, 0x39)])
 ASCII_WORD = charset([(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)])

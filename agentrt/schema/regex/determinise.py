@@ -241,9 +241,7 @@ def determinise(node: Node) -> Dfa:
     return minimal(subsets.alphabet, rows, accepting)
 
 
-def _row(
-    subsets: _Subsets, core: _Core, index: dict[_Core, int], order: list[_Core]
-) -> Row:
+def _row(subsets: _Subsets, core: _Core, index: dict[_Core, int], order: list[_Core]) -> Row:
     row: list[int] = []
     for cls in range(subsets.alphabet.size):
         target = subsets.step(core, cls)
@@ -253,4 +251,3 @@ def _row(
             order.append(target)
         row.append(number)
     return tuple(row)
-

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from agentrt.schema.charset import CharSet, chars, charset
 from agentrt.schema.limits import spend
 from agentrt.schema.regex.alphabet import TRIVIAL, Alphabet, alphabet, common
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
 
 Row = tuple[int, ...]
 
@@ -126,7 +129,7 @@ class Dfa:
             # a state goes on for ever if it can reach, within what is left, one that does
             ending = {q for q in looping if not any(t in looping for t in self.rows[q])}
             if not ending:
-                return looping == live
+                return len(looping) == len(live)
             looping -= ending
 
     def words(self) -> Iterator[str]:
@@ -184,9 +187,7 @@ def _product(a: Dfa, b: Dfa, keep: Callable[[bool, bool], bool]) -> Dfa:
                 order.append(target)
             row.append(number)
         rows.append(tuple(row))
-    accepting = {
-        i for i, (p, q) in enumerate(order) if keep(p in a.accepting, q in b.accepting)
-    }
+    accepting = {i for i, (p, q) in enumerate(order) if keep(p in a.accepting, q in b.accepting)}
     return minimal(symbols, rows, accepting)
 
 

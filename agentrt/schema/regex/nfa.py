@@ -6,10 +6,14 @@ look-around, kept as an automaton of its own.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from agentrt.errors import SchemaTooLarge
-from agentrt.schema.charset import CharSet
 from agentrt.schema.limits import current_pointer, spend
 from agentrt.schema.regex.nodes import Alt, Assertion, At, Cat, Chars, Look, Node, Repeat
+
+if TYPE_CHECKING:
+    from agentrt.schema.charset import CharSet
 
 MAX_STATES = 100_000
 

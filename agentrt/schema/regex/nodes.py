@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import TYPE_CHECKING
 
 from agentrt.schema.charset import ANY, CharSet, chars
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class At(Enum):

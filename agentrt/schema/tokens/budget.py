@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from agentrt.schema.algebra.emptiness import is_empty
 from agentrt.schema.machine import states as at
 from agentrt.schema.machine.closing import Closing
-from agentrt.schema.machine.frames import Configuration, Frame
-from agentrt.schema.machine.machine import Machine
 from agentrt.schema.machine.texts import Within
 from agentrt.schema.prepare import children
-from agentrt.schema.tokens.masks import Masks
 from agentrt.schema.tokens.vocabulary import Vocabulary, pack
+
+if TYPE_CHECKING:
+    from agentrt.schema.machine.frames import Configuration, Frame
+    from agentrt.schema.machine.machine import Machine
+    from agentrt.schema.tokens.masks import Masks
 
 _MOST_KEPT = 50_000
 _MOST_PRICED = 512
@@ -114,9 +117,7 @@ class Budget:
         """Plain tokens that stay within the string are priced by where they lead; the others one by
         one."""
         leaf = self.masks.leaf(frame)
-        places, where = np.unique(
-            np.stack((leaf.states, leaf.read)), axis=1, return_inverse=True
-        )
+        places, where = np.unique(np.stack((leaf.states, leaf.read)), axis=1, return_inverse=True)
         costs = [self._string_cost(frame, int(q), int(n)) for q, n in places.T]
         if costs:
             priced = np.array(costs, dtype=np.int32)[where.reshape(-1)]

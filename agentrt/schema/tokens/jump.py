@@ -8,10 +8,14 @@ left as they are: the model chose them with the same mask, jump or no jump.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from agentrt.schema.machine.forced import forced_text
-from agentrt.schema.machine.frames import Configuration
-from agentrt.schema.machine.machine import Machine
-from agentrt.schema.tokens.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from agentrt.schema.machine.frames import Configuration
+    from agentrt.schema.machine.machine import Machine
+    from agentrt.schema.tokens.vocabulary import Vocabulary
 
 
 class Jumps:

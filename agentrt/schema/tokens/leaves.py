@@ -9,13 +9,16 @@ a quote.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from agentrt.schema.machine.texts import StringText, Within
-from agentrt.schema.regex.alphabet import Alphabet
 from agentrt.schema.tokens.trie import Node, Trie, merged
 from agentrt.schema.tokens.vocabulary import Vocabulary, pack
+
+if TYPE_CHECKING:
+    from agentrt.schema.machine.texts import StringText, Within
+    from agentrt.schema.regex.alphabet import Alphabet
 
 _MOST_KEPT = 2048
 

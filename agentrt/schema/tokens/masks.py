@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from agentrt.schema.machine import states as at
 from agentrt.schema.machine import unique
 from agentrt.schema.machine.abstract import Abstraction
-from agentrt.schema.machine.frames import Configuration, Frame
-from agentrt.schema.machine.machine import Machine
 from agentrt.schema.machine.texts import StringText, Within
-from agentrt.schema.tokens.leaves import Leaf, Leaves
-from agentrt.schema.tokens.trie import Node
-from agentrt.schema.tokens.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agentrt.schema.machine.frames import Configuration, Frame
+    from agentrt.schema.machine.machine import Machine
+    from agentrt.schema.tokens.leaves import Leaf, Leaves
+    from agentrt.schema.tokens.trie import Node
+    from agentrt.schema.tokens.vocabulary import Vocabulary
 
 _MOST_KEPT = 4096
 
@@ -145,7 +149,7 @@ class Masks:
         """What the closing quote leads to."""
         assert frame.parents is not None
         if isinstance(frame.state, at.InOtherKey):
-            frames = list(self.machine.close_other_key(frame.state, frame.parents))
+            frames = list(self.machine.members.close_other_key(frame.state, frame.parents))
         else:
             frames = list(frame.parents.frames)
         return unique.settled(self.machine, frames, None, 0x22)

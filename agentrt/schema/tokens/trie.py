@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
 
 _SPECIAL = frozenset([*range(0x20), 0x22, 0x5C])
 # Tokens that write a whole key after something else, and tokens that end one item and begin another:
@@ -35,7 +38,7 @@ class Node:
 
     def below(self) -> Iterator[int]:
         """The tokens that end here or further on."""
-        stack = [self]
+        stack: list[Node] = [self]
         while stack:
             node = stack.pop()
             yield from node.tokens

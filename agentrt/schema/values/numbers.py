@@ -5,11 +5,14 @@ Numbers are exact (rationals); JSON's 1, 1.0 and 10e-1 are one number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
 from math import ceil, floor, gcd, lcm
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 _SEARCH_LIMIT = 10_000
 
@@ -91,9 +94,7 @@ class Numbers:
             return not self.points
         return not self.meets(self.lo, self.lo_open, self.hi, self.hi_open)
 
-    def meets(
-        self, lo: Fraction | None, lo_open: bool, hi: Fraction | None, hi_open: bool
-    ) -> bool:
+    def meets(self, lo: Fraction | None, lo_open: bool, hi: Fraction | None, hi_open: bool) -> bool:
         """Whether some number of the set lies in the interval given."""
         if self.points is not None:
             window = Numbers(lo, lo_open, hi, hi_open)

@@ -6,13 +6,16 @@ length can still be reached is asked of the automaton's lengths, which are perio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from agentrt.schema.limits import spend
 from agentrt.schema.regex.dfa import UNIVERSAL, Dfa, of_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 
 @dataclass(frozen=True, slots=True)
