@@ -68,6 +68,16 @@ class NameTree:
         allowed = state.allowed & self.below[target]
         return AtName(target, allowed, None) if allowed else None
 
+    def first_bytes(self, state: AtName) -> set[int] | None:
+        """The bytes that may come next; None where they are many."""
+        if state.pending is not None:
+            return None
+        out = {0x22, 0x5C}
+        for code_point, target in self.children[state.node].items():
+            if state.allowed & self.below[target]:
+                out.add(chr(code_point).encode("utf-8", "surrogatepass")[0])
+        return out
+
     def completions(self, state: AtName) -> Iterator[tuple[int, bytes]]:
         """Each name that the key can become, shortest first, with what is left to write of it."""
         if state.pending is not None:

@@ -29,6 +29,7 @@ class Within(NamedTuple):
     pending: Pending | None
 
 
+_FEW = 24
 _CLOSED = Within(-1, 0, 0, None)
 
 
@@ -42,8 +43,7 @@ class StringText:
         self.lengths = None
         if self.dfa is not None and (strings.lo > 0 or strings.hi is not None):
             self.lengths = lengths(self.dfa)
-        # whether many characters may follow, so that masks are worth vectorising
-        self.dense = self.dfa is None or codec.json
+        self._few: dict[int, frozenset[int] | None] = {}
         self._classes: dict[tuple[int, int, int | None], frozenset[int]] = {}
 
     def start(self) -> Within:
@@ -74,6 +74,28 @@ class StringText:
         if found == CLOSE:
             return _CLOSED if self._complete(state) else None
         return self.after(state, found)
+
+    def few(self, state: Within) -> frozenset[int] | None:
+        """The bytes that may come next, between characters; None where they are many."""
+        if self.dfa is None:
+            return None
+        if state.dfa not in self._few:
+            self._few[state.dfa] = self._first_bytes(state.dfa)
+        return self._few[state.dfa]
+
+    def _first_bytes(self, state: int) -> frozenset[int] | None:
+        dfa = self.dfa
+        assert dfa is not None
+        live = {c for c, t in enumerate(dfa.rows[state]) if t in dfa.live}
+        symbols = dfa.alphabet
+        ends = (*symbols.starts[1:], 0x110000)
+        out: set[int] = {0x22, 0x5C} if self.codec.json else set()
+        for lo, hi, cls in zip(symbols.starts, ends, symbols.classes, strict=True):
+            if cls in live:
+                if hi - lo > _FEW or len(out) > _FEW:
+                    return None
+                out |= {chr(cp).encode("utf-8", "surrogatepass")[0] for cp in range(lo, hi)}
+        return frozenset(out)
 
     def after(self, state: Within, code_point: int) -> Within | None:
         """The state after one more character."""

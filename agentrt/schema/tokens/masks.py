@@ -10,6 +10,7 @@ import numpy as np
 from agentrt.schema.machine import states as at
 from agentrt.schema.machine import unique
 from agentrt.schema.machine.abstract import Abstraction
+from agentrt.schema.machine.candidates import candidates
 from agentrt.schema.machine.texts import StringText, Within
 
 if TYPE_CHECKING:
@@ -113,13 +114,13 @@ class Masks:
     def is_string(state: object) -> bool:
         """Whether the state is between two characters of a string."""
         if isinstance(state, at.InOtherKey):
-            return state.at.pending is None
+            return state.at.pending is None and state.automaton.few(state.at) is None
         return (
             isinstance(state, at.InText)
             and isinstance(state.text, StringText)
             and isinstance(state.at, Within)
             and state.at.pending is None
-            and state.text.dense
+            and state.text.few(state.at) is None
         )
 
     def leaf(self, frame: Frame) -> Leaf:
@@ -162,7 +163,14 @@ class Masks:
         while stack:
             node, current = stack.pop()
             following = current.following
-            for byte, child in node.children.items():
+            children = node.children
+            few = candidates(self.machine, current) if len(children) > 4 else None
+            reachable = (
+                children.items()
+                if few is None
+                else [(b, children[b]) for b in few if b in children]
+            )
+            for byte, child in reachable:
                 try:
                     target = following[byte]
                 except KeyError:
