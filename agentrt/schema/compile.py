@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentrt.errors import SchemaError, UnsatisfiableSchema
@@ -116,10 +118,27 @@ def _vocabulary(given: Any) -> Vocabulary | None:
     return from_tokenizer(given)
 
 
+_MOST_KEPT = 64
+_kept: OrderedDict[tuple[Source, str], Grammar] = OrderedDict()
+_lock = Lock()
+
+
 def _compiled(source: Source, vocabulary: Vocabulary | None, limits: Limits) -> Grammar:
+    """The grammar, from those compiled lately if it is among them."""
+    key = (source, "" if vocabulary is None else vocabulary.fingerprint)
+    with _lock:
+        found = _kept.get(key)
+        if found is not None:
+            _kept.move_to_end(key)
+            return found
     with limited(limits):
         machine = _machine(source)
-    return Grammar(source, machine, vocabulary)
+    grammar = Grammar(source, machine, vocabulary)
+    with _lock:
+        _kept[key] = grammar
+        while len(_kept) > _MOST_KEPT:
+            _kept.popitem(last=False)
+    return grammar
 
 
 def _machine(source: Source) -> Machine:
