@@ -141,6 +141,17 @@ def _compiled(source: Source, vocabulary: Vocabulary | None, limits: Limits) -> 
     return grammar
 
 
+def _check_characters(text: str, document: Any) -> None:
+    if "\\ud" not in text.lower():
+        return
+    try:
+        json.dumps(document, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise SchemaError(
+            "", "the schema holds half a surrogate pair, which no UTF-8 text can"
+        ) from None
+
+
 def _machine(source: Source) -> Machine:
     space = Space()
     if source.kind == "schema":
@@ -148,6 +159,7 @@ def _machine(source: Source) -> Machine:
             document = json.loads(source.text)
         except (ValueError, RecursionError) as error:
             raise SchemaError("", f"the schema is no JSON: {error}") from None
+        _check_characters(source.text, document)
         loader = Loader(
             space,
             document,

@@ -104,8 +104,6 @@ def _samples(dfa: Dfa) -> tuple[str, ...]:
         printable = range(max(lo, 0x20), min(hi, 0x7F))
         if len(printable) and not 0x20 <= ord(out[cls]) < 0x7F:
             out[cls] = chr(printable[0])
-        if 0xD800 <= ord(out[cls]) < 0xE000 and hi > 0xE000:
-            out[cls] = chr(max(lo, 0xE000))
     for c in reversed(_PREFERRED):
         out[symbols.class_of(ord(c))] = c
     return tuple(out)

@@ -55,6 +55,10 @@ def _numbered(changes: dict[int, int]) -> Alphabet:
     signature = 0
     for start in sorted(changes):
         signature ^= changes[start]
+        if 0xD800 <= start < 0xE000:
+            # no text holds a surrogate: they go with what is before them, not into a class that
+            # would seem to offer a way on
+            continue
         cls = numbers.setdefault(signature, len(numbers))
         if not classes or classes[-1] != cls:
             starts.append(start)
