@@ -2,10 +2,10 @@
 
     python benchmarks/schema.py --data ../shared/data/maskbench.jsonl.gz --tokenizer tokenizer.json
 
-Takes `--limit` schemas of each of the ten largest splits. Each is compiled, each of its instances is
-written as compact JSON, tokenised, and checked token by token against the masks, the end included.
-"Right" schemas compiled, and every instance was judged as labelled. The last line of the output is
-one JSON object.
+Takes `--limit` schemas of each of the ten largest splits. Each is compiled, each of its instances
+is written as compact JSON, tokenised, and checked token by token against the masks, the end
+included. "Right" schemas compiled, and every instance was judged as labelled. The last line of the
+output is one JSON object.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def compile_schema(
     max_spaces: int = 20,
     ascii_only: bool = False,
     max_digits: int = 32,
-    plain_numbers: bool | None = None,
+    plain_numbers: Literal["none", "integers", "all"] | None = None,
     formats: Literal["assert", "annotate"] = "assert",
     remotes: Mapping[str, Any] | None = None,
     deadline: float | None = 10.0,
@@ -56,8 +56,9 @@ def compile_schema(
 
     `vocabulary` is a Vocabulary or a tokenizer; without one the grammar only matches text. The
     options of how JSON is written are those of TextOptions. `remotes` are further schema documents
-    by URI. Numbers are plain by default for a type, in any of JSON's spellings for a schema. Raises SchemaError for what cannot be enforced exactly, UnsatisfiableSchema where no value
-    fits, SchemaTooLarge past `deadline` seconds or `size` units of work.
+    by URI. Numbers are plain by default for a type, in any of JSON's spellings for a schema. Raises
+    SchemaError for what cannot be enforced exactly, UnsatisfiableSchema where no value fits,
+    SchemaTooLarge past `deadline` seconds or `size` units of work.
     """
     text = _schema_text(schema)
     options = TextOptions(
@@ -66,9 +67,7 @@ def compile_schema(
         max_spaces=max_spaces,
         ascii_only=ascii_only,
         max_digits=max_digits,
-        plain_numbers=not isinstance(schema, str | dict | bool)
-        if plain_numbers is None
-        else plain_numbers,
+        plain_numbers=plain_numbers or _plain_numbers(schema, text),
     )
     source = Source("schema", text, options, formats, json.dumps(dict(remotes or {})))
     limits = Limits(deadline=deadline, size=size, cancelled=cancelled)
@@ -97,6 +96,13 @@ def compile_choices(choices: Sequence[str], vocabulary: Any = None) -> Grammar:
 def rebuilt(source: Source, vocabulary: Vocabulary | None) -> Grammar:
     """The grammar of a source, compiled anew."""
     return _compiled(source, vocabulary, Limits(deadline=None))
+
+
+def _plain_numbers(schema: Any, text: str) -> Literal["none", "integers", "all"]:
+    """A type's numbers are written plainly; in draft 4, 1.0 is no integer."""
+    if not isinstance(schema, str | dict | bool):
+        return "all"
+    return "integers" if "json-schema.org/draft-04/" in text else "none"
 
 
 def _schema_text(schema: Any) -> str:

@@ -32,8 +32,10 @@ class Span:
 
 @dataclass(slots=True)
 class Partial:
-    """`value` holds what is complete (`MISSING` if nothing is); `growing` the path and text so far of
-    the string being written, if one is; `spans` the place of each complete value by JSON pointer."""
+    """`value` holds what is complete (`MISSING` if nothing is); `growing` the path and text so far
+    of the string being written, if one is; `spans` the place of each complete value by JSON
+    pointer.
+    """
 
     value: Any
     growing: tuple[Path, str] | None = None

@@ -1,7 +1,7 @@
 """Python types to JSON schemas, and generated text back to objects.
 
-The schema is Pydantic's own (of what it validates), made stricter where Pydantic's validator asks for
-more than its schema says: a Decimal's digits, the range of dates, what a URL's scheme may be.
+The schema is Pydantic's own (of what it validates), made stricter where Pydantic's validator asks
+for more than its schema says: a Decimal's digits, the range of dates, what a URL's scheme may be.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""From bytes to characters: UTF-8 (RFC 3629), and the escapes of JSON strings (RFC 8259, section 7).
+"""From bytes to characters: UTF-8 (RFC 3629), and the escapes of JSON strings (RFC 8259, section
+7).
 
 A character is one character however it is written: raw, as a short escape, as \\uXXXX or as a
 surrogate pair. A surrogate escape alone is no character and is not allowed.
@@ -39,8 +40,8 @@ class Pending(NamedTuple):
 class Codec:
     """Steps from byte to byte; None as a state is the place between two characters.
 
-    `plain`: printable ASCII is written as it is wherever it may be, never as \\uXXXX or `\\/`, so that
-    a known text has few spellings (and ASCII text one) and can be jumped over.
+    `plain`: printable ASCII is written as it is wherever it may be, never as \\uXXXX or `\\/`, so
+    that a known text has few spellings (and ASCII text one) and can be jumped over.
     """
 
     def __init__(self, *, json: bool, ascii_only: bool = False, plain: bool = False) -> None:

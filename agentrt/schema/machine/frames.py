@@ -1,8 +1,8 @@
 """Frames and configurations: immutable, interned values.
 
-A frame is a state and the configuration to go on with once its value is complete. A configuration is
-a set of frames: the ways in which the text so far can be read. Frames of equal state share one set of
-ways to go on (a graph-structured stack), so that alternatives do not multiply with depth.
+A frame is a state and the configuration to go on with once its value is complete. A configuration
+is a set of frames: the ways in which the text so far can be read. Frames of equal state share one
+set of ways to go on (a graph-structured stack), so that alternatives do not multiply with depth.
 """
 
 from __future__ import annotations

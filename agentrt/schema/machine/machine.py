@@ -12,7 +12,7 @@ from agentrt.schema.machine.codec import Codec
 from agentrt.schema.machine.frames import Configuration, Frame, Store
 from agentrt.schema.machine.items import ArrayNode, Items
 from agentrt.schema.machine.members import Members, ObjectNode
-from agentrt.schema.machine.numbers import RAW, number_text
+from agentrt.schema.machine.numbers import RAW, is_integral, number_text
 from agentrt.schema.machine.texts import LiteralText, StringText, TextAutomaton
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from agentrt.schema.algebra.shapes import ArrayShape, ObjectShape
     from agentrt.schema.algebra.space import Expr, Space
+    from agentrt.schema.values.numbers import Numbers
     from agentrt.schema.values.strings import Strings
 
 _QUOTE, _COMMA, _COLON = 0x22, 0x2C, 0x3A
@@ -31,10 +32,11 @@ _NULL, _TRUE, _FALSE = LiteralText(b"null"), LiteralText(b"true"), LiteralText(b
 class TextOptions:
     """How JSON is written.
 
-    `key_order`: known keys in declared order (other keys after them), or in any. `whitespace`: none;
-    one space after each comma and colon, as `json.dumps` writes; or any, at most `max_spaces` in a
-    row. `ascii_only`: everything else is escaped. `max_digits` caps the digits on each side of a
-    number's point. `plain_numbers`: without exponents, and integers without a fraction.
+    `key_order`: known keys in declared order (other keys after them), or in any. `whitespace`:
+    none; one space after each comma and colon, as `json.dumps` writes; or any, at most `max_spaces`
+    in a row. `ascii_only`: everything else is escaped. `max_digits` caps the digits on each side of
+    a number's point. `plain_numbers`: which are written without exponents, and as integers without
+    a fraction.
     """
 
     key_order: Literal["declared", "any"] = "declared"
@@ -42,7 +44,7 @@ class TextOptions:
     max_spaces: int = 20
     ascii_only: bool = False
     max_digits: int = 32
-    plain_numbers: bool = False
+    plain_numbers: Literal["none", "integers", "all"] = "none"
 
 
 class Machine:
@@ -217,7 +219,7 @@ class Machine:
                 text = self.string(strings)
                 out.setdefault(_QUOTE, []).append(at.InText(text, text.start()))
         for numbers in values.numbers:
-            text = number_text(numbers, self.options.max_digits, plain=self.options.plain_numbers)
+            text = number_text(numbers, self.options.max_digits, plain=self._is_plain(numbers))
             for byte in b"-0123456789":
                 first = None if numbers.is_empty else text.step(text.start(), byte)
                 if first is not None:
@@ -233,6 +235,10 @@ class Machine:
             if self.members.completable(first):
                 out.setdefault(0x7B, []).append(first)
         return out
+
+    def _is_plain(self, numbers: Numbers) -> bool:
+        mode = self.options.plain_numbers
+        return mode == "all" or (mode == "integers" and is_integral(numbers))
 
     def _in_text(self, state: at.InText, parents: Configuration, byte: int) -> Iterator[Frame]:
         text: TextAutomaton = state.text

@@ -1,8 +1,9 @@
 """Numbers as text: every JSON spelling of a number that a set holds, digit by digit.
 
 Spellings are plain decimals (`12`, `-0.50`) and scientific ones with one digit before the point, as
-`repr` writes floats (`1.5e+300`), for any set. For a set without bounds they are all of JSON's, up to
-a cap on digits. Whether a prefix can still become a number of the set is exact arithmetic, no table.
+`repr` writes floats (`1.5e+300`), for any set. For a set without bounds they are all of JSON's, up
+to a cap on digits. Whether a prefix can still become a number of the set is exact arithmetic, no
+table.
 """
 
 from __future__ import annotations
@@ -117,8 +118,8 @@ class NumberText:
         self.numbers = numbers
         self.plain = plain
         self.max_digits = max(max_digits, _digits_of(numbers.lo), _digits_of(numbers.hi))
-        self.max_part = 0 if _is_integral(numbers) else max_digits
-        if numbers.multiple is not None and not _is_integral(numbers):
+        self.max_part = 0 if is_integral(numbers) else max_digits
+        if numbers.multiple is not None and not is_integral(numbers):
             self.max_part = min(max_digits, _places(numbers.multiple) + 4)
         self._known: dict[tuple[Digits, int], Digits | None] = {}
         self._bounds: dict[tuple[int, int], tuple[int, int]] = {}
@@ -328,7 +329,8 @@ def _digits_of(bound: Fraction | None) -> int:
     return 0 if bound is None else len(str(abs(bound.numerator) // bound.denominator)) + 1
 
 
-def _is_integral(numbers: Numbers) -> bool:
+def is_integral(numbers: Numbers) -> bool:
+    """Whether the set is told to hold integers only."""
     return numbers.multiple is not None and numbers.multiple.denominator == 1
 
 

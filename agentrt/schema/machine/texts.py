@@ -1,7 +1,7 @@
 """Automata over bytes for the values that hold no others: strings, numbers, literals.
 
-Each has a start, steps from byte to byte (None: not allowed), and says whether it may end. From every
-state that a step gives, the text can be completed.
+Each has a start, steps from byte to byte (None: not allowed), and says whether it may end. From
+every state that a step gives, the text can be completed.
 """
 
 from __future__ import annotations

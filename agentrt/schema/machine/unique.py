@@ -1,8 +1,8 @@
 """Arrays whose items must all differ: the items so far, read back from the text.
 
 While such an array is open the configuration carries a tape, the text since its bracket. When an
-item is complete its value joins those that the next may not be. Without a tape (when a token mask is
-worked out for all texts at once) items are not told apart.
+item is complete its value joins those that the next may not be. Without a tape (when a token mask
+is worked out for all texts at once) items are not told apart.
 """
 
 from __future__ import annotations

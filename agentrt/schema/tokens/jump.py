@@ -1,9 +1,9 @@
 """Jump-forward: the tokens of text that can only be one thing, as far as they are certain.
 
-Forced text is followed by text that the model chooses. Where a vocabulary token could bridge from the
-one into the other, how the end of the forced text is cut into tokens is the model's choice as well, so
-the jump stops before the first byte that such a token could take along. Tokens already chosen are
-left as they are: the model chose them with the same mask, jump or no jump.
+Forced text is followed by text that the model chooses. Where a vocabulary token could bridge from
+the one into the other, how the end of the forced text is cut into tokens is the model's choice as
+well, so the jump stops before the first byte that such a token could take along. Tokens already
+chosen are left as they are: the model chose them with the same mask, jump or no jump.
 """
 
 from __future__ import annotations

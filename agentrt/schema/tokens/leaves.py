@@ -1,9 +1,9 @@
 """Masks inside strings: which tokens stay within one, and which leave it.
 
-A string's mask is nearly the whole vocabulary, but depends on the string's own state alone; only what
-follows the closing quote depends on where the string stands. So the first part is worked out once for
-each state, vectorised over the plain tokens, and the second is a small tree of what tokens hold after
-a quote.
+A string's mask is nearly the whole vocabulary, but depends on the string's own state alone; only
+what follows the closing quote depends on where the string stands. So the first part is worked out
+once for each state, vectorised over the plain tokens, and the second is a small tree of what tokens
+hold after a quote.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ _MOST_KEPT = 2048
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """`inside`: the packed mask of tokens that stay within. `after`: what tokens go on with after the
-    closing quote; its own tokens end with the quote. `plain`, `states`, `read`: the plain tokens
-    among those inside, the DFA state and the number of characters each leads to."""
+    """`inside`: the packed mask of tokens that stay within. `after`: what tokens go on with after
+    the closing quote; its own tokens end with the quote. `plain`, `states`, `read`: the plain
+    tokens among those inside, the DFA state and the number of characters each leads to.
+    """
 
     inside: np.ndarray
     after: Node

@@ -112,8 +112,8 @@ def pack(allowed: np.ndarray) -> np.ndarray:
 def from_tokenizer(tokenizer: Any, eos_ids: Iterable[int] | None = None) -> Vocabulary:
     """The vocabulary of a `tokenizers.Tokenizer`, or of what holds one as `backend_tokenizer`.
 
-    Byte-level BPE, and SentencePiece-style vocabularies with byte fallback. `eos_ids` default to the
-    holder's `eos_token_id`.
+    Byte-level BPE, and SentencePiece-style vocabularies with byte fallback. `eos_ids` default to
+    the holder's `eos_token_id`.
     """
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     described = json.loads(backend.to_str())
