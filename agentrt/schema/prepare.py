@@ -1,4 +1,4 @@
-"""Looks into everything a schema can lead to, so that what cannot be enforced is refused at once."""
+"""Looks into all that a schema can lead to, so that what cannot be enforced is refused at once."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def children(values: Values) -> Iterator[Expr]:
 
 
 def unsatisfiable(space: Space, expr: Expr) -> UnsatisfiableSchema:
-    """The error for an expression that nothing fits, naming the parts that contradict each other."""
+    """The error where nothing fits an expression, naming the parts that contradict each other."""
     culprit = _deepest(space, expr, set())
     parts = [p.pointer or "/" for p in culprit.parts]
     pointer = culprit.pointer or next((p.pointer for p in culprit.parts if p.pointer), "")

@@ -162,6 +162,7 @@ class _Strict(GenerateJsonSchema):
         return found
 
     def complex_schema(self, schema: core_schema.ComplexSchema) -> JsonSchemaValue:
+        del schema
         part = r"[0-9]{1,9}(\.[0-9]{1,9})?"
         return {"type": "string", "pattern": rf"^-?{part}[+-]{part}j$"}
 
@@ -187,6 +188,7 @@ class _Strict(GenerateJsonSchema):
 
     def json_schema(self, schema: core_schema.JsonSchema) -> JsonSchemaValue:
         """Json[T] is a string of JSON: asked for where its language is plain."""
+        del schema
         raise PydanticInvalidForJsonSchema(
             "JSON inside a JSON string (pydantic.Json) is not enforced; use the type itself"
         )

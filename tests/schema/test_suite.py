@@ -1,4 +1,4 @@
-"""The JSON Schema Test Suite, 2020-12, required part: nothing is judged wrong, little is refused."""
+"""The JSON Schema Test Suite 2020-12, required part: nothing judged wrong, little refused."""
 
 from __future__ import annotations
 

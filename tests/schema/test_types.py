@@ -8,7 +8,7 @@ import decimal
 import enum
 import random
 import uuid
-from typing import Annotated, Any, Generic, Literal, NamedTuple, Optional, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 import pytest
 from pydantic import UUID4, AnyUrl, BaseModel, Field, HttpUrl, IPvAnyAddress, Json, RootModel
@@ -63,7 +63,7 @@ class Aliased(BaseModel):
 
 TYPES: list[Any] = [
     int, float, bool, str, None, Color, Cat | Dog, Node, Point, Data, Box[int], Aliased, Any,
-    Annotated[Cat | Dog, Field(discriminator="kind")], RootModel[list[int]], Optional[int],
+    Annotated[Cat | Dog, Field(discriminator="kind")], RootModel[list[int]], int | None,
     decimal.Decimal, Annotated[decimal.Decimal, Field(max_digits=5, decimal_places=2)],
     uuid.UUID, UUID4, datetime.date, datetime.datetime, datetime.time, datetime.timedelta,
     HttpUrl, AnyUrl, IPvAnyAddress, bytes, set[int], frozenset[Literal["a", "b"]],

@@ -23,8 +23,6 @@ def count(space: Space, expr: Expr, limit: int) -> int:
     for array in values.arrays:
         total += _count_array(
             space,
-            array.lo,
-            array.hi,
             [array.item(i) for i in range(array.lo)]
             if array.lo == array.hi and array.lo < 64
             else None,
@@ -46,9 +44,7 @@ def _count_strings(strings: Strings, limit: int) -> int:
     return limit if found is None else len(found)
 
 
-def _count_array(
-    space: Space, lo: int, hi: int | None, items: list[Expr] | None, limit: int
-) -> int:
+def _count_array(space: Space, items: list[Expr] | None, limit: int) -> int:
     if items is None:
         return limit
     product = 1

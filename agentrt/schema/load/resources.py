@@ -29,7 +29,7 @@ _NAMED = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A schema at its place: the resource it is in, and its JSON pointer from the document's root."""
+    """A schema at its place: its resource, and its JSON pointer from the document's root."""
 
     resource: Resource
     pointer: str

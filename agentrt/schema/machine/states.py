@@ -69,7 +69,7 @@ class InKnownKey(NamedTuple):
 
 
 class InOtherKey(NamedTuple):
-    """In a key of a class of names: `text` is what was read of it, None where it does not matter."""
+    """In a key of a class of names: `text` was read of it, None where it does not matter."""
 
     node: ObjectNode
     automaton: StringText

@@ -21,7 +21,7 @@ class TextAutomaton(Protocol):
 
 
 class Within(NamedTuple):
-    """In a string: the DFA state, how many characters must and may follow, and the character begun."""
+    """In a string: the DFA state, the least and most characters to follow, the one begun."""
 
     dfa: int
     lo: int

@@ -1,4 +1,4 @@
-"""Deterministic automata over code points, complete and minimal, closed under Boolean operations."""
+"""Deterministic automata over code points: complete, minimal, closed under Boolean operations."""
 
 from __future__ import annotations
 

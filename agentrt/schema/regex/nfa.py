@@ -22,7 +22,7 @@ Guard = At | tuple[int, bool]
 
 
 class Nfa:
-    """`reads[q]` is the set read and the state it leads to; `moves[q]` the moves that read nothing."""
+    """`reads[q]` is the set read and where it leads; `moves[q]` the moves that read nothing."""
 
     def __init__(self) -> None:
         self.reads: list[tuple[CharSet, int] | None] = []

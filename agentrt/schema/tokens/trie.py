@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 _SPECIAL = frozenset([*range(0x20), 0x22, 0x5C])
 # Tokens that write a whole key after something else, and tokens that end one item and begin
-another: # what they may not repeat depends on what they themselves wrote. _WHOLE_KEY =
-re.compile(rb',\s*"[^"]*"|\\.*"|^\s*"[^"]*"', re.DOTALL) _TWO_ITEMS = re.compile(rb",\s*\S",
-re.DOTALL)
+# another: what they may not repeat depends on what they themselves wrote.
+_WHOLE_KEY = re.compile(rb',\s*"[^"]*"|\\.*"|^\s*"[^"]*"', re.DOTALL)
+_TWO_ITEMS = re.compile(rb",\s*\S", re.DOTALL)
 
 
 class Node:

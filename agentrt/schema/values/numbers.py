@@ -66,7 +66,7 @@ class Numbers:
         ).tidy()
 
     def tidy(self) -> Numbers:
-        """The same set with what cannot matter left out, so that equal sets are more often equal."""
+        """The same set without what cannot matter, so that equal sets are more often equal."""
         if self.points is not None:
             return self
         loose = replace(self, excluded=frozenset())
