@@ -103,7 +103,8 @@ _POINTER = r"(?:/(?:[^~/]|~[01])*)*"
 def _regex(depth: int) -> str:
     """Regular expressions (ECMA-262) with groups up to so deep, without references."""
     atom = (
-        r"[^\x00-\x1F^$\\.*+?()\[\]{}|/]|/|\.|\\[dDwWsSbBfnrtv0^$\\.*+?()\[\]{}|/-]|\\x[0-9A-Fa-f]{2}"
+        r"[^\x00-\x1F^$\\.*+?()\[\]{}|/]|/|\.|\\[dDwWsSbBfnrtv0^$\\.*+?()\[\]{}|/-]"
+        r"|\\x[0-9A-Fa-f]{2}"
         r"|\\u[0-9A-Fa-f]{4}|\\p\{L[ul]?\}"
         r"|\[\^?(?:[A-Za-z0-9 _.,:;@#%&=!~<>+*?$/'\x22(){}|]|a-z|A-Z|0-9|\\[dDwWsSnrt\\\]\[^/.-])*-?\]"
     )
