@@ -105,6 +105,7 @@ class Grammar:
 
     def matcher(self, *, jump: bool = True) -> GrammarMatcher:
         """A fresh matcher at the start of the text."""
+        self._machine.trim()
         return GrammarMatcher(self, jump=jump)
 
 

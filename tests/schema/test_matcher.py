@@ -195,3 +195,20 @@ def test_pickled_grammar_matches_alike(vocabulary: Vocabulary) -> None:
     again = pickle.loads(pickle.dumps(grammar))
     for text in ('{"age":1,"name":"x"}', '{"age":1}'):
         assert again.matches(text) == grammar.matches(text)
+
+
+def test_a_matcher_outlives_what_the_grammar_forgets(
+    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grammar = compile_schema(PERSON, vocabulary, key_order="any", max_spaces=1)
+    matcher = grammar.matcher()
+    matcher.accept(vocabulary.tokens.index(b'{"'))
+    monkeypatch.setattr("agentrt.schema.machine.machine._MOST_INTERNED", 0)
+    fresh = grammar.matcher()
+    assert grammar.engine.machine.store.size < 10
+    rng = random.Random(5)
+    for m in (matcher, fresh):
+        while not m.is_finished:
+            for token in choose(m, 60 - len(m.token_ids), rng):
+                m.accept(token)
+        jsonschema.validate(json.loads(m.text), PERSON)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agentrt.schema.values.strings import Strings
 
 _QUOTE, _COMMA, _COLON = 0x22, 0x2C, 0x3A
+_MOST_INTERNED = 400_000
 _SPACE = frozenset(b" \t\n\r")
 _NULL, _TRUE, _FALSE = LiteralText(b"null"), LiteralText(b"true"), LiteralText(b"false")
 
@@ -110,6 +111,15 @@ class Machine:
         found = unique.settled(self, frames, configuration.tape, byte) if frames else None
         configuration.following[byte] = found
         return found
+
+    def trim(self) -> None:
+        """Forgets the configurations made so far, once they are many; those in use stay good."""
+        if self.store.size > _MOST_INTERNED:
+            self.store.forget()
+            first = [self.store.frame(f.state, f.parents) for f in self.start.frames]
+            self.start = self.store.configuration(first)
+            for node in self._objects.values():
+                node.openings.clear()
 
     def run(self, configuration: Configuration, text: bytes) -> Configuration | None:
         """What a text leads to; None where it is not allowed."""
