@@ -1,5 +1,6 @@
 """Schemas: any type to an exact automaton over text, and its masks over a vocabulary."""
 
+from agentrt.schema.background import compiled_in_thread
 from agentrt.schema.compile import compile_choices, compile_regex, compile_schema
 from agentrt.schema.grammar import Grammar, fill_masks
 from agentrt.schema.limits import CompileCancelled
@@ -20,6 +21,7 @@ __all__ = [
     "compile_choices",
     "compile_regex",
     "compile_schema",
+    "compiled_in_thread",
     "fill_masks",
     "from_tokenizer",
     "partial",
