@@ -1,0 +1,1 @@
+"""What a schema means: sets of JSON values, combined exactly."""

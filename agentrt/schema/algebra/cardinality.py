@@ -1,0 +1,53 @@
+"""How many values fit an expression, as far as it is few."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agentrt.schema.algebra.space import Expr, Space
+    from agentrt.schema.values.strings import Strings
+
+
+def count(space: Space, expr: Expr, limit: int) -> int:
+    """The number of values, or `limit` if there are that many or more.
+
+    Parts that overlap are counted more than once, and arrays and objects as endless, unless they
+    are single values: the answer is exact for what enums and consts make.
+    """
+    values = space.normal(expr)
+    total = int(values.null) + int(values.true) + int(values.false)
+    total += sum(n.count(limit) for n in values.numbers)
+    for strings in values.strings:
+        total += _count_strings(strings, limit)
+    for array in values.arrays:
+        total += _count_array(
+            space,
+            [array.item(i) for i in range(array.lo)]
+            if array.lo == array.hi and array.lo < 64
+            else None,
+            limit,
+        )
+    for shape in values.objects:
+        if shape.hi is None or shape.hi != len(shape.required):
+            return limit
+        product = 1
+        known = dict(shape.named)
+        for name in shape.required:
+            product *= count(space, known.get(name) or shape.class_of(name), limit)
+        total += product
+    return min(total, limit)
+
+
+def _count_strings(strings: Strings, limit: int) -> int:
+    found = strings.words(limit)
+    return limit if found is None else len(found)
+
+
+def _count_array(space: Space, items: list[Expr] | None, limit: int) -> int:
+    if items is None:
+        return limit
+    product = 1
+    for item in items:
+        product = min(limit, product * count(space, item, limit))
+    return product

@@ -1,0 +1,31 @@
+"""Compiling beside other work: in a thread, stopped when the one who waits is cancelled."""
+
+from __future__ import annotations
+
+from functools import partial
+from threading import Event
+from typing import TYPE_CHECKING, TypeVar
+
+from anyio import to_thread
+
+from agentrt.schema.grammar import Grammar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+G = TypeVar("G", bound=Grammar)
+
+
+async def compiled_in_thread(compile_with: Callable[..., G]) -> G:
+    """The grammar that `compile_with(cancelled=...)` makes, made in a worker thread.
+
+    Pass `functools.partial(compile_schema, schema, vocabulary)`. Cancelling the await stops the
+    work at its next check.
+    """
+    stop = Event()
+    try:
+        return await to_thread.run_sync(
+            partial(compile_with, cancelled=stop.is_set), abandon_on_cancel=True
+        )
+    finally:
+        stop.set()

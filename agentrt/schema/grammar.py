@@ -1,0 +1,128 @@
+"""A compiled schema, regex or choice, over one vocabulary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from agentrt.schema.matcher import GrammarMatcher
+from agentrt.schema.tokens.budget import Budget
+from agentrt.schema.tokens.jump import Jumps
+from agentrt.schema.tokens.leaves import Leaves
+from agentrt.schema.tokens.masks import Masks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from agentrt.schema.compile import Source
+    from agentrt.schema.machine.machine import Machine
+    from agentrt.schema.tokens.vocabulary import Vocabulary
+
+
+_leaves: dict[str, Leaves] = {}
+
+
+def leaves_of(vocabulary: Vocabulary) -> Leaves:
+    """The masks inside strings of a vocabulary: shared by all its grammars."""
+    found = _leaves.get(vocabulary.fingerprint)
+    if found is None:
+        if len(_leaves) >= 4:
+            _leaves.clear()
+        found = _leaves[vocabulary.fingerprint] = Leaves(vocabulary)
+    return found
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What a grammar's matchers work with; all of it caches, and is shared by them."""
+
+    machine: Machine
+    vocabulary: Vocabulary
+
+    @cached_property
+    def masks(self) -> Masks:
+        return Masks(self.machine, self.vocabulary, leaves_of(self.vocabulary))
+
+    @cached_property
+    def budget(self) -> Budget:
+        return Budget(self.machine, self.vocabulary, self.masks)
+
+    @cached_property
+    def jumps(self) -> Jumps:
+        return Jumps(self.machine, self.vocabulary)
+
+    @cached_property
+    def end_mask(self) -> np.ndarray:
+        mask = np.zeros(self.vocabulary.words, dtype=np.uint32)
+        for token in self.vocabulary.eos_ids:
+            mask[token >> 5] |= np.uint32(1 << (token & 31))
+        return mask
+
+
+class Grammar:
+    """Makes matchers (the protocol is `agentrt.matching.Constraint`). Safe to share and to pickle.
+
+    `source` is what it was compiled from.
+    """
+
+    def __init__(self, source: Source, machine: Machine, vocabulary: Vocabulary | None) -> None:
+        self.source = source
+        self._machine = machine
+        self.vocabulary = vocabulary
+
+    def __repr__(self) -> str:
+        return f"<Grammar of {self.source.kind}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from agentrt.schema.compile import rebuilt
+
+        return rebuilt, (self.source, self.vocabulary)
+
+    @cached_property
+    def engine(self) -> Engine:
+        if self.vocabulary is None:
+            raise ValueError("this grammar was compiled without a vocabulary: it only matches text")
+        return Engine(self._machine, self.vocabulary)
+
+    def matches(self, text: bytes | str) -> bool:
+        """Whether a whole text matches."""
+        raw = text.encode() if isinstance(text, str) else text
+        reached = self._machine.run(self._machine.start, raw)
+        return reached is not None and self._machine.may_end(reached)
+
+    def accepts_prefix(self, text: bytes | str) -> bool:
+        """Whether a text can be continued to one that matches."""
+        raw = text.encode() if isinstance(text, str) else text
+        return self._machine.run(self._machine.start, raw) is not None
+
+    @cached_property
+    def min_tokens(self) -> int:
+        """The fewest tokens that a match was found to take, the end token not counted."""
+        return self.engine.budget.cost(self._machine.start)
+
+    def matcher(self, *, jump: bool = True) -> GrammarMatcher:
+        """A fresh matcher at the start of the text."""
+        self._machine.trim()
+        return GrammarMatcher(self, jump=jump)
+
+
+def fill_masks(
+    matchers: Sequence[GrammarMatcher], out: np.ndarray, tokens_left: Iterable[int | None]
+) -> list[bool]:
+    """Writes the masks of a batch into `out` [batch, words], uint32.
+
+    Returns for each matcher whether the model chooses; where not, its next text is forced, and its
+    row is left as it was.
+    """
+    from agentrt.matching import Allowed
+
+    chooses: list[bool] = []
+    for row, (matcher, left) in enumerate(zip(matchers, tokens_left, strict=True)):
+        following = matcher.next(left)
+        if isinstance(following, Allowed):
+            out[row] = following.mask
+        chooses.append(isinstance(following, Allowed))
+    return chooses

@@ -1,0 +1,1 @@
+"""From JSON schema documents to expressions."""

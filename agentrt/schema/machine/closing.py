@@ -1,0 +1,293 @@
+"""A short way to complete the text from where it stands.
+
+Values are the shortest found by looking through their shapes; objects take the members they must
+have, arrays the items. What comes out always completes the text; where members can be chosen freely
+it may not be the very shortest.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import count, islice
+from typing import TYPE_CHECKING
+
+from agentrt.schema.algebra import consts
+from agentrt.schema.machine import states as at
+from agentrt.schema.machine.shortest import shortest_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from agentrt.schema.algebra.space import Expr
+    from agentrt.schema.machine.frames import Configuration, Frame
+    from agentrt.schema.machine.machine import Machine
+    from agentrt.schema.values.strings import Strings
+
+_MOST_MEMBERS = 100_000
+_TRIED_KEYS = 16
+
+
+class Closing:
+    """Finds and keeps the shortest completions of one machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        spaced = machine.options.whitespace == "spaced"
+        self.comma = b", " if spaced else b","
+        self.colon = b": " if spaced else b":"
+        self._values: dict[Expr, bytes] = {}
+        self._open: set[Expr] = set()
+        self._frames: dict[int, bytes | None] = {}
+
+    def of(self, configuration: Configuration) -> bytes:
+        """What completes the text."""
+        if configuration.closing is None:
+            found = [f for f in map(self._frame, configuration.frames) if f is not None]
+            configuration.closing = _least(found) or b""
+        return configuration.closing
+
+    def value(self, expr: Expr) -> bytes | None:
+        """A short value of an expression; None inside a recursion that does not end there."""
+        found = self._values.get(expr)
+        if found is not None or expr in self._open:
+            return found
+        self._open.add(expr)
+        openings = self.machine.openings(expr)
+        texts = [
+            bytes([byte]) + rest
+            for byte, states in openings.items()
+            for state in states
+            if (rest := self._local(state)) is not None
+        ]
+        self._open.discard(expr)
+        found = _least(texts)
+        if found is not None:
+            self._values[expr] = found
+        return found
+
+    def _frame(self, frame: Frame) -> bytes | None:
+        if frame.number in self._frames:
+            return self._frames[frame.number]
+        found = None
+        if frame.parents is None:
+            found = b""
+        elif isinstance(frame.state, at.InKnownKey | at.InOtherKey):
+            found = self._in_key(frame)
+        else:
+            local = self._local(frame.state)
+            if local is not None:
+                found = local + self.of(frame.parents)
+        if len(self._frames) > 100_000:
+            self._frames.clear()
+        self._frames[frame.number] = found
+        return found
+
+    def _local(self, state: object) -> bytes | None:
+        """What completes the value that a state is in, or before."""
+        match state:
+            case at.InText():
+                return shortest_text(state.text, state.at)
+            case at.Start():
+                return self.value(state.value)
+            case at.BeforeColon():
+                value = self.value(state.value)
+                return None if value is None else self.colon + value
+            case at.InArray():
+                return self._array(state)
+            case at.InObject():
+                return self._object(state)
+            case at.Spaces():
+                return self._local(state.inner)
+            case at.Expect():
+                rest = self._local(state.inner)
+                return None if rest is None else bytes([state.byte]) + rest
+            case _:
+                return None
+
+    def _array(self, state: at.InArray) -> bytes | None:
+        out = b""
+        plan = state.node.plan
+        for _ in range(_MOST_MEMBERS):
+            if state.phase != "next" and plan.may_end(state.position, state.counts):
+                return out + b"]"
+            if state.phase == "after":
+                out += self.comma
+            ways = [
+                (
+                    sum(a > b for a, b in zip(following.counts, state.counts, strict=True)),
+                    text,
+                    following,
+                )
+                for value, following in self.machine.items.next_items(state)
+                if (text := self.value(value)) is not None
+            ]
+            if not ways:
+                return None
+            # a counted item where one is still needed, else the shortest
+            needed = not plan.satisfied(state.counts)
+            _, text, state = min(ways, key=lambda w: (-w[0] if needed else 0, len(w[1]), w[1]))
+            if plan.unique:
+                value = consts.one_of(self.machine.space, [json.loads(text)], "")
+                state = state._replace(seen=tuple(sorted({*state.seen, value})), unread=False)
+            out += text
+        return None
+
+    def _object(self, state: at.InObject) -> bytes | None:
+        out = b""
+        for _ in range(_MOST_MEMBERS):
+            if state.phase != "next" and self.machine.members.may_end(state):
+                return out + b"}"
+            if state.phase == "after":
+                out += self.comma
+            best = self._best_member(state)
+            if best is None:
+                return None
+            text, state = best
+            out += text
+        return None
+
+    def _best_member(self, state: at.InObject) -> tuple[bytes, at.InObject] | None:
+        plan = state.node.plan
+        missing = plan.missing(state.seen)
+        members: list[tuple[int, bytes, at.InObject]] = []
+        for key, value, following in self._members(state, missing):
+            text = self.value(value)
+            if text is not None:
+                progress = (following.met & ~state.met).bit_count()
+                members.append((-progress, key + self.colon + text, following))
+        if not members:
+            return None
+        _, text, following = min(members, key=lambda m: (m[0], len(m[1]), m[1]))
+        return text, following
+
+    def _members(
+        self, state: at.InObject, missing: int
+    ) -> Iterator[tuple[bytes, Expr, at.InObject]]:
+        """The members that may come next: only those that must, if some must and no rule pends."""
+        machine, plan = self.machine, state.node.plan
+        pending = plan.all_some & ~state.met
+        allowed = machine.members.known_names(state)
+        chosen = allowed & missing if allowed & missing and not pending else allowed
+        if plan.ordered and chosen:
+            chosen = chosen & -chosen if not pending else chosen
+        for i in range(len(plan.names)):
+            if chosen >> i & 1:
+                for value, following in machine.members.after_known(state, i):
+                    yield _quoted(plan.names[i]), value, following
+        if allowed & missing and not pending:
+            return
+        for number, cls in enumerate(plan.usable_classes):
+            name = self._new_name(cls.names, state.node.names | state.others)
+            if name is not None:
+                for value, following in machine.members.after_other(state, number, name):
+                    yield _quoted(name), value, following
+
+    def _new_name(self, names: Strings, taken: frozenset[str]) -> str | None:
+        return next(
+            (n for n in islice(_some_names(names), len(taken) + 64) if n not in taken), None
+        )
+
+    def _in_key(self, frame: Frame) -> bytes | None:
+        """The rest of the key, its value, and what must follow."""
+        assert frame.parents is not None
+        state = frame.state
+        found: list[bytes] = []
+        for rest, members in self._key_ends(state, frame.parents):
+            for parent, value, following in members:
+                text = self.value(value)
+                end = None if text is None else self._local(following)
+                if text is not None and end is not None and parent.parents is not None:
+                    found.append(rest + self.colon + text + end + self.of(parent.parents))
+        return _least(found)
+
+    def _key_ends(
+        self, state: object, parents: Configuration
+    ) -> Iterator[tuple[bytes, Iterable[tuple[Frame, Expr, at.InObject]]]]:
+        machine = self.machine
+        if isinstance(state, at.InKnownKey):
+            for index, rest in islice(state.node.tree.completions(state.at), _TRIED_KEYS):
+                yield (
+                    rest,
+                    [
+                        (parent, value, following)
+                        for parent in parents.frames
+                        if isinstance(parent.state, at.InObject)
+                        for value, following in machine.members.after_known(parent.state, index)
+                    ],
+                )
+        elif isinstance(state, at.InOtherKey):
+            for parent in parents.frames:
+                if isinstance(parent.state, at.InObject):
+                    name, rest = self._other_end(state, parent.state)
+                    ways = machine.members.after_other(parent.state, state.cls, name)
+                    yield rest, [(parent, value, following) for value, following in ways]
+
+    def _other_end(self, state: at.InOtherKey, parent: at.InObject) -> tuple[str | None, bytes]:
+        """A name not yet taken that the key begun can become."""
+        taken = state.node.names | parent.others
+        within, rest, text = state.at, b"", state.text
+        for _ in range(len(taken) + 2):
+            end = shortest_text(state.automaton, within)
+            if end is None or text is None:
+                return None, end or b'"'
+            added = json.loads(b'"' + _whole(rest + end)) if within.pending is None else None
+            if added is None or text + added not in taken:
+                return (None if added is None else text + added), rest + end
+            following = state.automaton.step(within, 0x61) or state.automaton.step(within, 0x31)
+            if following is None:
+                return text + added, rest + end
+            rest += b"a" if state.automaton.step(within, 0x61) else b"1"
+            within = following
+        return None, rest + b'"'
+
+
+def _whole(text: bytes) -> bytes:
+    return text if text.endswith(b'"') else text + b'"'
+
+
+def _least(texts: list[bytes]) -> bytes | None:
+    return min(texts, key=lambda t: (len(t), t), default=None)
+
+
+def _quoted(name: str) -> bytes:
+    return json.dumps(name, ensure_ascii=False).encode()
+
+
+def _some_names(names: Strings) -> Iterator[str]:
+    """Names of a class, short ones first, as many as are asked for."""
+    if names.dfa is None:
+        for number in count():
+            name = _lettered(number).ljust(names.lo, "a")
+            if names.contains(name):
+                yield name
+            elif names.hi is not None and len(name) > names.hi:
+                return
+        return
+    frontier: list[tuple[int, str]] = [(0, "")]
+    samples = names.dfa.alphabet.samples()
+    while frontier:
+        following: list[tuple[int, str]] = []
+        for state, text in frontier:
+            if names.contains(text):
+                yield text
+            for cls, target in enumerate(names.dfa.rows[state]):
+                if target in names.dfa.live and len(following) < 4096:
+                    following.append((target, text + _printable(names, cls, samples[cls])))
+        frontier = following
+
+
+def _printable(names: Strings, cls: int, sample: int) -> str:
+    assert names.dfa is not None
+    symbols = names.dfa.alphabet
+    for c in "a1A_-. ":
+        if symbols.class_of(ord(c)) == cls:
+            return c
+    return chr(sample)
+
+
+def _lettered(number: int) -> str:
+    out = ""
+    while number:
+        number, digit = divmod(number - 1, 26)
+        out = chr(0x61 + digit) + out
+    return out

@@ -1,0 +1,109 @@
+"""The shortest way to end a string, a number or a literal."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from agentrt.schema.machine.numbers import NumberText
+from agentrt.schema.machine.texts import LiteralText, StringText, TextAutomaton, Within
+from agentrt.schema.values.strings import lengths
+
+if TYPE_CHECKING:
+    from agentrt.schema.regex.dfa import Dfa
+
+_BEAM = 64
+_LONGEST_NUMBER = 500
+_PREFERRED = tuple("a0 A1_-.:/")
+
+
+def shortest_text(text: TextAutomaton, state: object) -> bytes | None:
+    """What ends the value, without what follows it; None where it cannot be found."""
+    if isinstance(text, LiteralText):
+        assert isinstance(state, int)
+        return text.text[state:]
+    if isinstance(text, StringText):
+        assert isinstance(state, Within)
+        return _string(text, state)
+    assert isinstance(text, NumberText)
+    return _number(text, state)
+
+
+def _number(text: NumberText, state: object) -> bytes | None:
+    """Breadth first over digits, a bounded number of texts at a time."""
+    frontier: list[tuple[object, bytes]] = [(state, b"")]
+    for _ in range(_LONGEST_NUMBER):
+        for at, read in frontier:
+            if text.may_end(at):
+                return read
+        following: list[tuple[object, bytes]] = []
+        for at, read in frontier:
+            for byte in b"0123456789.-+e":
+                target = text.step(at, byte)
+                if target is not None and len(following) < _BEAM:
+                    following.append((target, read + bytes([byte])))
+        frontier = following
+    return None
+
+
+def _string(text: StringText, state: Within) -> bytes | None:
+    out = b""
+    while state.pending is not None:
+        # any way to end the character begun
+        for byte in range(255, -1, -1):
+            following = text.step(state, byte)
+            if following is not None:
+                state, out = following, out + bytes([byte])
+                break
+        else:
+            return None
+    rest = _characters(text, state)
+    if rest is None:
+        return None
+    closing = b'"' if text.codec.json else b""
+    return out + _written(text, rest) + closing
+
+
+def _written(text: StringText, characters: str) -> bytes:
+    if not text.codec.json:
+        return characters.encode()
+    return json.dumps(characters, ensure_ascii=text.codec.ascii_only)[1:-1].encode()
+
+
+def _characters(text: StringText, state: Within) -> str | None:
+    if text.dfa is None:
+        return "a" * state.lo
+    known = lengths(text.dfa)
+    bound = state.hi if state.hi is not None else state.lo + 2 * len(known.layers) + 1
+    for size in range(state.lo, bound + 1):
+        if known.within(size, size) >> state.dfa & 1:
+            return _spell(text.dfa, state.dfa, size)
+    return None
+
+
+def _spell(dfa: Dfa, state: int, size: int) -> str:
+    """A text of exactly so many characters that is accepted."""
+    known, out = lengths(dfa), ""
+    samples = _samples(dfa)
+    for left in range(size - 1, -1, -1):
+        alive = known.within(left, left)
+        ways = [(samples[c], t) for c, t in enumerate(dfa.rows[state]) if alive >> t & 1]
+        character, state = min(ways, key=lambda way: (ord(way[0]) >= 0x7F, way[0]))
+        out += character
+    return out
+
+
+@lru_cache(maxsize=512)
+def _samples(dfa: Dfa) -> tuple[str, ...]:
+    """A character of each class, an easy one if there is one."""
+    symbols = dfa.alphabet
+    out = [chr(c) for c in symbols.samples()]
+    ends = (*symbols.starts[1:], 0x110000)
+    for lo, hi, cls in zip(symbols.starts, ends, symbols.classes, strict=True):
+        printable = range(max(lo, 0x20), min(hi, 0x7F))
+        if len(printable) and not 0x20 <= ord(out[cls]) < 0x7F:
+            out[cls] = chr(printable[0])
+    for c in reversed(_PREFERRED):
+        out[symbols.class_of(ord(c))] = c
+    return tuple(out)

@@ -1,0 +1,150 @@
+"""Automata over bytes for the values that hold no others: strings, numbers, literals.
+
+Each has a start, steps from byte to byte (None: not allowed), and says whether it may end. From
+every state that a step gives, the text can be completed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from agentrt.schema.machine.codec import CLOSE, Codec, Pending
+from agentrt.schema.values.strings import Strings, lengths
+
+
+class TextAutomaton(Protocol):
+    """`closed` is the state after which nothing may follow, for those that have one."""
+
+    def step(self, state: object, byte: int) -> object | None: ...
+    def may_end(self, state: object) -> bool: ...
+    def is_closed(self, state: object) -> bool: ...
+
+
+class Within(NamedTuple):
+    """In a string: the DFA state, the least and most characters to follow, the one begun."""
+
+    dfa: int
+    lo: int
+    hi: int | None
+    pending: Pending | None
+
+
+_FEW = 24
+_CLOSED = Within(-1, 0, 0, None)
+
+
+class StringText:
+    """The texts of a set of strings, after the opening quote (or, raw, from the start)."""
+
+    def __init__(self, strings: Strings, codec: Codec) -> None:
+        self.strings = strings
+        self.codec = codec
+        self.dfa = strings.dfa
+        self.lengths = None
+        if self.dfa is not None and (strings.lo > 0 or strings.hi is not None):
+            self.lengths = lengths(self.dfa)
+        self._few: dict[int, frozenset[int] | None] = {}
+        self._classes: dict[tuple[int, int, int | None], frozenset[int]] = {}
+
+    def start(self) -> Within:
+        return Within(0, self.strings.lo, self.strings.hi, None)
+
+    def is_closed(self, state: object) -> bool:
+        return state is _CLOSED
+
+    def may_end(self, state: object) -> bool:
+        assert isinstance(state, Within)
+        if self.codec.json:
+            return state is _CLOSED
+        return self._complete(state)
+
+    def _complete(self, state: Within) -> bool:
+        if state.lo > 0 or state.pending is not None:
+            return False
+        return self.dfa is None or state.dfa in self.dfa.accepting
+
+    def step(self, state: object, byte: int) -> Within | None:
+        assert isinstance(state, Within)
+        found = self.codec.step(state.pending, byte)
+        if found is None or state is _CLOSED:
+            return None
+        if isinstance(found, Pending):
+            within = Within(state.dfa, state.lo, state.hi, found)
+            return within if self._can_become(within) else None
+        if found == CLOSE:
+            return _CLOSED if self._complete(state) else None
+        return self.after(state, found)
+
+    def few(self, state: Within) -> frozenset[int] | None:
+        """The bytes that may come next, between characters; None where they are many."""
+        if self.dfa is None:
+            return None
+        if state.dfa not in self._few:
+            self._few[state.dfa] = self._first_bytes(state.dfa)
+        return self._few[state.dfa]
+
+    def _first_bytes(self, state: int) -> frozenset[int] | None:
+        dfa = self.dfa
+        assert dfa is not None
+        live = {c for c, t in enumerate(dfa.rows[state]) if t in dfa.live}
+        symbols = dfa.alphabet
+        ends = (*symbols.starts[1:], 0x110000)
+        out: set[int] = {0x22, 0x5C} if self.codec.json else set()
+        for lo, hi, cls in zip(symbols.starts, ends, symbols.classes, strict=True):
+            if cls in live:
+                if hi - lo > _FEW or len(out) > _FEW:
+                    return None
+                out |= {chr(cp).encode("utf-8", "surrogatepass")[0] for cp in range(lo, hi)}
+        return frozenset(out)
+
+    def after(self, state: Within, code_point: int) -> Within | None:
+        """The state after one more character."""
+        lo, hi = max(state.lo - 1, 0), None if state.hi is None else state.hi - 1
+        if hi is not None and hi < lo:
+            return None
+        if self.dfa is None:
+            return Within(0, lo, hi, None)
+        target = self.dfa.step(state.dfa, code_point)
+        return Within(target, lo, hi, None) if self._alive(target, lo, hi) else None
+
+    def _alive(self, target: int, lo: int, hi: int | None) -> bool:
+        assert self.dfa is not None
+        if self.lengths is None:
+            return target in self.dfa.live
+        return self.lengths.reachable(target, lo, hi)
+
+    def _can_become(self, state: Within) -> bool:
+        if state.hi is not None and state.hi < 1:
+            return False
+        if self.dfa is None:
+            return True
+        key = (state.dfa, state.lo, state.hi)
+        allowed = self._classes.get(key)
+        if allowed is None:
+            lo, hi = max(state.lo - 1, 0), None if state.hi is None else state.hi - 1
+            row = self.dfa.rows[state.dfa]
+            allowed = frozenset(c for c, t in enumerate(row) if self._alive(t, lo, hi))
+            self._classes[key] = allowed
+        assert state.pending is not None
+        symbols = self.dfa.alphabet
+        return any(
+            not allowed.isdisjoint(symbols.classes_within(a, b)) for a, b in state.pending.ranges
+        )
+
+
+class LiteralText:
+    """One text exactly; states count the bytes read."""
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+
+    def step(self, state: object, byte: int) -> int | None:
+        assert isinstance(state, int)
+        matches = state < len(self.text) and self.text[state] == byte
+        return state + 1 if matches else None
+
+    def may_end(self, state: object) -> bool:
+        return state == len(self.text)
+
+    def is_closed(self, state: object) -> bool:
+        return state == len(self.text)

@@ -1,0 +1,1 @@
+"""Regular expressions, from text to deterministic automata over code points."""

@@ -1,0 +1,297 @@
+"""Deterministic automata over code points: complete, minimal, closed under Boolean operations."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from agentrt.schema.charset import CharSet, chars, charset
+from agentrt.schema.limits import spend
+from agentrt.schema.regex.alphabet import TRIVIAL, Alphabet, alphabet, common
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+Row = tuple[int, ...]
+
+
+class Dfa:
+    """A complete automaton: state 0 starts, `rows[q][c]` is where class c leads from q.
+
+    Not to be changed once made; equal languages over equal alphabets have equal tables, so that
+    automata can be compared and hashed.
+    """
+
+    def __init__(self, symbols: Alphabet, rows: tuple[Row, ...], accepting: frozenset[int]) -> None:
+        self.alphabet = symbols
+        self.rows = rows
+        self.accepting = accepting
+        self._hash = hash((symbols, rows, accepting))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Dfa)
+            and self._hash == other._hash
+            and (self.alphabet, self.rows, self.accepting)
+            == (other.alphabet, other.rows, other.accepting)
+        )
+
+    def __repr__(self) -> str:
+        return f"<Dfa {len(self.rows)} states, {self.alphabet.size} classes>"
+
+    def step(self, state: int, code_point: int) -> int:
+        symbols = self.alphabet
+        return self.rows[state][symbols.classes[bisect_right(symbols.starts, code_point) - 1]]
+
+    def matches(self, text: str) -> bool:
+        state = 0
+        for c in text:
+            state = self.step(state, ord(c))
+        return state in self.accepting
+
+    @cached_property
+    def live(self) -> frozenset[int]:
+        """The states from which some text is accepted."""
+        sources: dict[int, set[int]] = {}
+        for q, row in enumerate(self.rows):
+            for target in row:
+                sources.setdefault(target, set()).add(q)
+        seen = set(self.accepting)
+        frontier = list(seen)
+        while frontier:
+            for q in sources.get(frontier.pop(), ()):
+                if q not in seen:
+                    seen.add(q)
+                    frontier.append(q)
+        return frozenset(seen)
+
+    def live_within(self, state: int, lo: int, hi: int) -> bool:
+        """Whether a code point from lo to hi leads to where some text is accepted."""
+        row, live = self.rows[state], self.live
+        return any(row[c] in live for c in self.alphabet.classes_within(lo, hi))
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.accepting
+
+    @cached_property
+    def is_universal(self) -> bool:
+        return len(self.rows) == 1 and bool(self.accepting)
+
+    def complement(self) -> Dfa:
+        return Dfa(self.alphabet, self.rows, frozenset(range(len(self.rows))) - self.accepting)
+
+    def intersection(self, other: Dfa) -> Dfa:
+        return _product(self, other, lambda a, b: a and b)
+
+    def union(self, other: Dfa) -> Dfa:
+        return _product(self, other, lambda a, b: a or b)
+
+    def difference(self, other: Dfa) -> Dfa:
+        return _product(self, other, lambda a, b: a and not b)
+
+    @cached_property
+    def longest(self) -> int | None:
+        """The length of the longest text accepted; None if there is none such. -1 if empty."""
+        live = self.live
+        depth: dict[int, int] = {}
+        on_path: set[int] = set()
+        stack = [(0, iter(set(self.rows[0]) & live))]
+        if 0 not in live:
+            return -1
+        on_path.add(0)
+        while stack:
+            q, targets = stack[-1]
+            target = next(targets, None)
+            if target is None:
+                stack.pop()
+                on_path.discard(q)
+                depth[q] = max((depth[t] + 1 for t in set(self.rows[q]) & live), default=0)
+            elif target in on_path:
+                return None
+            elif target not in depth:
+                on_path.add(target)
+                stack.append((target, iter(set(self.rows[target]) & live)))
+        return depth[0]
+
+    @cached_property
+    def all_infinite(self) -> bool:
+        """Whether from every live state endlessly many texts are accepted."""
+        live = self.live
+        looping = set(live)
+        while True:
+            # a state goes on for ever if it can reach, within what is left, one that does
+            ending = {q for q in looping if not any(t in looping for t in self.rows[q])}
+            if not ending:
+                return len(looping) == len(live)
+            looping -= ending
+
+    def words(self) -> Iterator[str]:
+        """Every text accepted, where they are finitely many."""
+        ranges: dict[int, list[tuple[int, int]]] = {}
+        symbols = self.alphabet
+        ends = (*symbols.starts[1:], 0x110000)
+        for lo, hi, cls in zip(symbols.starts, ends, symbols.classes, strict=True):
+            ranges.setdefault(cls, []).append((lo, hi))
+        stack: list[tuple[int, str]] = [(0, "")]
+        while stack:
+            q, text = stack.pop()
+            if q in self.accepting:
+                yield text
+            for cls, target in enumerate(self.rows[q]):
+                if target in self.live:
+                    for lo, hi in charset((a, b - 1) for a, b in ranges[cls]).intervals:
+                        stack.extend((target, text + chr(cp)) for cp in range(lo, hi + 1))
+
+    def count_words(self, limit: int) -> int:
+        """How many texts are accepted, or `limit` if that many or more."""
+        if self.longest is None:
+            return limit
+        sizes = [0] * self.alphabet.size
+        ends = (*self.alphabet.starts[1:], 0x110000)
+        for lo, hi, cls in zip(self.alphabet.starts, ends, self.alphabet.classes, strict=True):
+            sizes[cls] += charset([(lo, hi - 1)]).size
+        counts: dict[int, int] = {0: 1}
+        total = 0
+        while counts and total < limit:
+            total += sum(n for q, n in counts.items() if q in self.accepting)
+            following: dict[int, int] = {}
+            for q, n in counts.items():
+                for cls, target in enumerate(self.rows[q]):
+                    if target in self.live:
+                        following[target] = following.get(target, 0) + n * sizes[cls]
+            counts = following
+        return min(total, limit)
+
+
+def _product(a: Dfa, b: Dfa, keep: Callable[[bool, bool], bool]) -> Dfa:
+    symbols, pairs = common(a.alphabet, b.alphabet)
+    index: dict[tuple[int, int], int] = {(0, 0): 0}
+    order = [(0, 0)]
+    rows: list[Row] = []
+    for p, q in order:
+        spend()
+        row_a, row_b = a.rows[p], b.rows[q]
+        row: list[int] = []
+        for ca, cb in pairs:
+            target = (row_a[ca], row_b[cb])
+            number = index.get(target)
+            if number is None:
+                number = index[target] = len(order)
+                order.append(target)
+            row.append(number)
+        rows.append(tuple(row))
+    accepting = {i for i, (p, q) in enumerate(order) if keep(p in a.accepting, q in b.accepting)}
+    return minimal(symbols, rows, accepting)
+
+
+def minimal(symbols: Alphabet, rows: list[Row], accepting: Iterable[int]) -> Dfa:
+    """The smallest automaton of the same language (Moore's partition refinement), its states
+    numbered in breadth-first order and its classes merged where they never differ."""
+    table = np.array(rows, dtype=np.int64)
+    block = np.zeros(len(rows), dtype=np.int64)
+    block[list(accepting)] = 1
+    count = len(np.unique(block))
+    while True:
+        spend(1 + len(rows) // 64)
+        signature = np.concatenate((block[:, None], block[table]), axis=1)
+        block = _row_ids(signature)
+        refined = int(block.max()) + 1
+        if refined == count:
+            break
+        count = refined
+    representative = np.zeros(count, dtype=np.int64)
+    representative[block[::-1]] = np.arange(len(rows))[::-1]
+    small = block[table[representative]]
+    ends = {int(block[q]) for q in accepting}
+    return _canonical(symbols, small, int(block[0]), ends)
+
+
+def _row_ids(signature: np.ndarray) -> np.ndarray:
+    data = np.ascontiguousarray(signature)
+    as_bytes = data.view(np.dtype((np.void, data.dtype.itemsize * data.shape[1]))).ravel()
+    _, ids = np.unique(as_bytes, return_inverse=True)
+    return ids.reshape(-1)
+
+
+def _canonical(symbols: Alphabet, table: np.ndarray, start: int, ends: set[int]) -> Dfa:
+    columns: dict[bytes, int] = {}
+    merged = [columns.setdefault(table[:, c].tobytes(), len(columns)) for c in range(symbols.size)]
+    first = [merged.index(i) for i in range(len(columns))]
+    renamed: dict[int, int] = {}
+    starts: list[int] = []
+    classes: list[int] = []
+    for at, cls in zip(symbols.starts, symbols.classes, strict=True):
+        number = renamed.setdefault(merged[cls], len(renamed))
+        if not classes or classes[-1] != number:
+            starts.append(at)
+            classes.append(number)
+    chosen = [first[old] for old in renamed]
+    lists: list[list[int]] = table[:, chosen].tolist()
+    order, index = [start], {start: 0}
+    for q in order:
+        for target in lists[q]:
+            if target not in index:
+                index[target] = len(order)
+                order.append(target)
+    rows = tuple(tuple(index[t] for t in lists[q]) for q in order)
+    accepting = frozenset(index[q] for q in ends if q in index)
+    return Dfa(Alphabet(tuple(starts), tuple(classes), len(renamed)), rows, accepting)
+
+
+UNIVERSAL = Dfa(TRIVIAL, ((0,),), frozenset({0}))
+EMPTY = Dfa(TRIVIAL, ((0,),), frozenset())
+
+
+def of_words(words: Iterable[str]) -> Dfa:
+    """The automaton of a finite set of texts."""
+    children: list[dict[str, int]] = [{}]
+    ends: set[int] = set()
+    for word in words:
+        node = 0
+        for c in word:
+            following = children[node].get(c)
+            if following is None:
+                spend()
+                following = len(children)
+                children[node][c] = following
+                children.append({})
+            node = following
+        ends.add(node)
+    return _minimal_tree(children, ends)
+
+
+def _minimal_tree(children: list[dict[str, int]], ends: set[int]) -> Dfa:
+    """Shares equal subtrees bottom up: linear in the tree, where refinement is not."""
+    letters = sorted({c for kids in children for c in kids})
+    symbols = alphabet(chars(c) for c in letters)
+    cls = {c: symbols.class_of(ord(c)) for c in letters}
+    known: dict[tuple[bool, tuple[tuple[str, int], ...]], int] = {}
+    shared = [0] * len(children)
+    for node in range(len(children) - 1, -1, -1):
+        key = (node in ends, tuple((c, shared[t]) for c, t in sorted(children[node].items())))
+        shared[node] = known.setdefault(key, len(known))
+    dead = len(known)
+    rows: list[list[int]] = [[dead] * symbols.size for _ in range(dead + 1)]
+    accepting: set[int] = set()
+    for (ends_here, kids), number in known.items():
+        spend()
+        for c, target in kids:
+            rows[number][cls[c]] = target
+        if ends_here:
+            accepting.add(number)
+    return _canonical(symbols, np.array(rows, dtype=np.int64), shared[0], accepting)
+
+
+def one_of(given: CharSet) -> Dfa:
+    """The automaton of the texts of one character of a set."""
+    symbols = alphabet([given])
+    inside = symbols.class_of(given.intervals[0][0]) if given.intervals else -1
+    first = tuple(1 if c == inside else 2 for c in range(symbols.size))
+    return minimal(symbols, [first, (2,) * symbols.size, (2,) * symbols.size], [1])

@@ -1,0 +1,397 @@
+"""A regular expression's text to its syntax tree, in the syntax of Python's `re` or of ECMA-262.
+
+What no automaton can follow (back-references, conditionals) is refused by name. Lazy and possessive
+quantifiers and atomic groups differ from greedy ones in which match is found; the first only in
+that, so it is read as its language, the others are refused where they could change the language.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from agentrt.errors import SchemaError
+from agentrt.schema.charset import ANY, CharSet, chars, charset
+from agentrt.schema.regex import classes
+from agentrt.schema.regex.nodes import (
+    EMPTY,
+    END_OR_FINAL_NEWLINE,
+    Assertion,
+    At,
+    Chars,
+    Look,
+    Node,
+    Repeat,
+    alt,
+    cat,
+)
+
+Dialect = Literal["python", "ecma"]
+_CONTROL = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
+MAX_DEPTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    ignore_case: bool = False
+    multiline: bool = False
+    dot_all: bool = False
+    verbose: bool = False
+    ascii: bool = False
+
+
+_FLAG_FIELDS = {"i": "ignore_case", "m": "multiline", "s": "dot_all", "x": "verbose", "a": "ascii"}
+
+
+def parse(pattern: str, *, dialect: Dialect = "python", pointer: str = "") -> Node:
+    """The syntax tree of a pattern.
+
+    Raises SchemaError, with the pointer given, for a pattern that is malformed or not regular.
+    """
+    return _Parser(pattern, dialect, pointer).parse()
+
+
+class _Parser:
+    def __init__(self, pattern: str, dialect: Dialect, pointer: str) -> None:
+        self.text = pattern
+        self.pos = 0
+        self.dialect = dialect
+        self.pointer = pointer
+        self.flags = _Flags(ascii=dialect == "ecma")
+        self.depth = 0
+
+    def fail(self, reason: str, suggestion: str | None = None) -> SchemaError:
+        shown = self.text if len(self.text) <= 80 else self.text[:77] + "..."
+        return SchemaError(
+            self.pointer, f"the regex {shown!r}, at character {self.pos}: {reason}", suggestion
+        )
+
+    def peek(self, text: str) -> bool:
+        return self.text.startswith(text, self.pos)
+
+    def eat(self, text: str) -> bool:
+        if self.peek(text):
+            self.pos += len(text)
+            return True
+        return False
+
+    def take(self) -> str:
+        if self.pos >= len(self.text):
+            raise self.fail("it ends too early")
+        self.pos += 1
+        return self.text[self.pos - 1]
+
+    def until(self, end: str) -> str:
+        stop = self.text.find(end, self.pos)
+        if stop < 0:
+            raise self.fail(f"a closing {end!r} is missing")
+        found = self.text[self.pos : stop]
+        self.pos = stop + len(end)
+        return found
+
+    def parse(self) -> Node:
+        node = self.alternation()
+        if self.pos < len(self.text):
+            raise self.fail("unbalanced ')'")
+        return node
+
+    def alternation(self) -> Node:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self.fail(f"groups are nested more than {MAX_DEPTH} deep")
+        outer = self.flags
+        branches = [self.sequence()]
+        while self.eat("|"):
+            branches.append(self.sequence())
+        self.flags = outer
+        self.depth -= 1
+        return alt(branches)
+
+    def sequence(self) -> Node:
+        parts: list[Node] = []
+        while self.pos < len(self.text) and not self.peek("|") and not self.peek(")"):
+            if self.flags.verbose and self.skip_verbose():
+                continue
+            atom = self.atom()
+            if atom is not None:
+                parts.append(self.quantified(atom))
+        return cat(parts)
+
+    def skip_verbose(self) -> bool:
+        if self.text[self.pos].isspace():
+            self.pos += 1
+            return True
+        if self.eat("#"):
+            stop = self.text.find("\n", self.pos)
+            self.pos = len(self.text) if stop < 0 else stop + 1
+            return True
+        return False
+
+    def quantified(self, atom: Node) -> Node:
+        while True:
+            bounds = self.quantifier()
+            if bounds is None:
+                return atom
+            lo, hi = bounds
+            if isinstance(atom, Assertion | Look):
+                atom = atom if lo else EMPTY
+            if self.eat("+"):
+                self.check_possessive(atom)
+            else:
+                self.eat("?")
+            atom = Repeat(atom, lo, hi)
+            if self.quantifier_follows():
+                raise self.fail("a quantifier follows a quantifier")
+
+    def quantifier_follows(self) -> bool:
+        return self.pos < len(self.text) and self.text[self.pos] in "*+?"
+
+    def quantifier(self) -> tuple[int, int | None] | None:
+        for sign, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
+            if self.eat(sign):
+                return bounds
+        return self.counted() if self.peek("{") else None
+
+    def counted(self) -> tuple[int, int | None] | None:
+        start = self.pos
+        stop = self.text.find("}", start)
+        low, comma, high = self.text[start + 1 : max(stop, start + 1)].partition(",")
+        digits = all(part == "" or (part.isascii() and part.isdigit()) for part in (low, high))
+        open_low = self.dialect == "python" and comma and high
+        if stop < 0 or not digits or not (low or open_low):
+            return None
+        self.pos = stop + 1
+        lo = int(low or 0)
+        hi = lo if not comma else (int(high) if high else None)
+        if hi is not None and hi < lo:
+            raise self.fail(f"the repeat {{{low},{high}}} has its least above its most")
+        return lo, hi
+
+    def check_possessive(self, atom: Node) -> None:
+        """A possessive repeat has a greedy one's language when what it repeats cannot start what
+        follows; only its being last guarantees that here."""
+        rest = self.text[self.pos :]
+        if not isinstance(atom, Chars) or rest.strip("$)") != "":
+            raise self.fail(
+                "a possessive quantifier gives nothing back, which changes what matches",
+                "write the greedy form",
+            )
+
+    def atom(self) -> Node | None:
+        c = self.take()
+        if c == "(":
+            return self.group()
+        if c == "[":
+            return Chars(self.cased(self.char_class()))
+        if c == ".":
+            dot = classes.ECMA_DOT if self.dialect == "ecma" else classes.PYTHON_DOT
+            return Chars(ANY if self.flags.dot_all else dot)
+        if c == "^":
+            return Assertion(At.LINE_START if self.flags.multiline else At.START)
+        if c == "$":
+            if self.flags.multiline:
+                return Assertion(At.LINE_END)
+            return Assertion(At.END) if self.dialect == "ecma" else END_OR_FINAL_NEWLINE
+        if c == "\\":
+            return self.escape()
+        if c in "*+?":
+            self.pos -= 1
+            raise self.fail("nothing to repeat")
+        return Chars(self.cased(chars(c)))
+
+    def cased(self, given: CharSet) -> CharSet:
+        if self.flags.ignore_case:
+            return classes.ignoring_case(given, ascii_only=self.flags.ascii)
+        return given
+
+    def group(self) -> Node | None:
+        if not self.eat("?"):
+            return self.closed(self.alternation())
+        if self.eat("#"):
+            self.until(")")
+            return None
+        for sign, ahead, negated in (
+            ("=", True, False),
+            ("!", True, True),
+            ("<=", False, False),
+            ("<!", False, True),
+        ):
+            if self.eat(sign):
+                return Look(self.closed(self.alternation()), ahead, negated)
+        if self.eat(":"):
+            return self.closed(self.alternation())
+        if self.eat(">"):
+            raise self.fail("an atomic group gives nothing back, which changes what matches")
+        if self.peek("P=") or self.peek("("):
+            what = "a back-reference" if self.peek("P=") else "a conditional group"
+            raise self.fail(f"{what} is not regular")
+        if self.eat("P<") or self.eat("<"):
+            self.until(">")
+            return self.closed(self.alternation())
+        return self.flag_group()
+
+    def closed(self, node: Node) -> Node:
+        if not self.eat(")"):
+            raise self.fail("a closing ')' is missing")
+        return node
+
+    def flag_group(self) -> Node | None:
+        on, off, target = self.flags, False, {}
+        while True:
+            c = self.take()
+            if c == "-":
+                off = True
+            elif c in _FLAG_FIELDS:
+                target[_FLAG_FIELDS[c]] = not off
+            elif c == "u":
+                target["ascii"] = False
+            elif c in ":)":
+                break
+            else:
+                raise self.fail(f"unknown extension (?{c}")
+        self.flags = replace(on, **target)
+        if c == ")":
+            return None
+        node = self.closed(self.alternation())
+        self.flags = on
+        return node
+
+    def escape(self) -> Node:
+        c = self.text[self.pos : self.pos + 1]
+        if c == "b":
+            self.pos += 1
+            return Assertion(At.WORD_BOUNDARY)
+        if c == "B":
+            self.pos += 1
+            return Assertion(At.NOT_WORD_BOUNDARY)
+        if self.dialect == "python" and c in ("A", "Z", "z"):
+            self.pos += 1
+            return Assertion(At.START if c == "A" else At.END)
+        if (c.isdigit() and c != "0") or (c == "k" and self.text[self.pos + 1 :][:1] == "<"):
+            raise self.fail("a back-reference is not regular", "write out what it may repeat")
+        return Chars(self.cased(self.escaped_set()))
+
+    def escaped_set(self) -> CharSet:
+        """What stands after a backslash, inside a class or out."""
+        c = self.take()
+        if c in "dDwWsS":
+            found = self.shorthand(c.lower())
+            return found.complement() if c.isupper() else found
+        if c in "pP":
+            return self.property_class(negated=c == "P")
+        return chars(self.escaped_char(c))
+
+    def shorthand(self, letter: str) -> CharSet:
+        if self.dialect == "ecma":
+            return {
+                "d": classes.ASCII_DIGIT,
+                "w": classes.ASCII_WORD,
+                "s": classes.ECMA_SPACE,
+            }[letter]
+        if self.flags.ascii:
+            return {
+                "d": classes.ASCII_DIGIT,
+                "w": classes.ASCII_WORD,
+                "s": classes.ASCII_SPACE,
+            }[letter]
+        return {
+            "d": classes.unicode_digit,
+            "w": classes.unicode_word,
+            "s": classes.unicode_space,
+        }[letter]()
+
+    def property_class(self, *, negated: bool) -> CharSet:
+        name = self.until("}") if self.eat("{") else self.take()
+        if name.startswith("^"):
+            name, negated = name[1:], not negated
+        found = classes.unicode_property(name)
+        if found is None:
+            raise self.fail(f"unknown Unicode property {name!r}")
+        return found.complement() if negated else found
+
+    def escaped_char(self, c: str) -> str:
+        if c in _CONTROL and (c != "a" or self.dialect == "python"):
+            return _CONTROL[c]
+        if c == "x":
+            return chr(self.hex_digits(2))
+        if c == "u":
+            return chr(self.unicode_escape())
+        if c == "U" and self.dialect == "python":
+            return chr(self.hex_digits(8))
+        if c == "0":
+            return self.octal()
+        if c == "c" and self.text[self.pos : self.pos + 1].isalpha():
+            return chr(ord(self.take()) % 32)
+        if c.isascii() and c.isalpha() and not (self.dialect == "ecma" and c not in "AZzQE"):
+            raise self.fail(f"unknown escape \\{c}")
+        return c
+
+    def octal(self) -> str:
+        digits = ""
+        while len(digits) < 2 and self.text[self.pos : self.pos + 1] in tuple("01234567"):
+            digits += self.take()
+        return chr(int(digits or "0", 8))
+
+    def unicode_escape(self) -> int:
+        if self.dialect == "ecma" and self.eat("{"):
+            return self.as_code_point(self.until("}"))
+        high = self.hex_digits(4)
+        if 0xD800 <= high < 0xDC00 and self.peek("\\u"):
+            back = self.pos
+            self.pos += 2
+            low = self.hex_digits(4)
+            if 0xDC00 <= low < 0xE000:
+                return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00)
+            self.pos = back
+        return high
+
+    def hex_digits(self, count: int) -> int:
+        digits = self.text[self.pos : self.pos + count]
+        self.pos += count
+        if len(digits) != count:
+            raise self.fail("a hexadecimal escape is cut short")
+        return self.as_code_point(digits)
+
+    def as_code_point(self, digits: str) -> int:
+        try:
+            value = int(digits, 16)
+        except ValueError:
+            raise self.fail(f"{digits!r} is no hexadecimal number") from None
+        if value > 0x10FFFF:
+            raise self.fail(f"{digits} is beyond Unicode")
+        return value
+
+    def char_class(self) -> CharSet:
+        negated = self.eat("^")
+        found: list[CharSet] = []
+        first = self.dialect == "python"
+        while first or not self.peek("]"):
+            first = False
+            low = self.class_item()
+            if not (self.peek("-") and not self.peek("-]")):
+                found.append(low)
+                continue
+            self.pos += 1
+            high = self.class_item()
+            if low.size != 1 or high.size != 1:
+                # \w-x: ECMA without the u flag takes the dash for itself
+                found += [low, chars("-"), high]
+                continue
+            lo, hi = low.intervals[0][0], high.intervals[0][0]
+            if lo > hi:
+                raise self.fail(f"the range {chr(lo)!r}-{chr(hi)!r} runs backwards")
+            found.append(charset([(lo, hi)]))
+        self.pos += 1
+        union = charset(i for s in found for i in s.intervals)
+        if negated:
+            return self.cased(union).complement()
+        return union
+
+    def class_item(self) -> CharSet:
+        c = self.take()
+        if c != "\\":
+            return chars(c)
+        if self.peek("b"):
+            self.pos += 1
+            return chars("\b")
+        return self.escaped_set()

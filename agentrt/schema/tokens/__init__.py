@@ -1,0 +1,1 @@
+"""Token masks: which vocabulary tokens may come next."""

@@ -1,0 +1,157 @@
+"""Masks under a budget: only tokens from which the text can still be completed in time."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from agentrt.schema.algebra.emptiness import is_empty
+from agentrt.schema.machine import states as at
+from agentrt.schema.machine.closing import Closing
+from agentrt.schema.machine.texts import Within
+from agentrt.schema.prepare import children
+from agentrt.schema.tokens.vocabulary import Vocabulary, pack
+
+if TYPE_CHECKING:
+    from agentrt.schema.machine.frames import Configuration, Frame
+    from agentrt.schema.machine.machine import Machine
+    from agentrt.schema.tokens.masks import Masks
+
+_MOST_KEPT = 50_000
+_MOST_PRICED = 512
+_TOO_DEAR = 1 << 30
+
+
+class Budget:
+    """Knows what completing costs, in tokens."""
+
+    def __init__(self, machine: Machine, vocabulary: Vocabulary, masks: Masks) -> None:
+        self.machine = machine
+        self.vocabulary = vocabulary
+        self.masks = masks
+        self.closing = Closing(machine)
+        self._costs: dict[bytes, int] = {b"": 0}
+        self._known: dict[int, np.ndarray] = {}
+
+    def plan(self, configuration: Configuration) -> list[int]:
+        """The tokens of a short way to complete the text."""
+        return self.vocabulary.segment(self.closing.of(configuration))
+
+    def cost(self, configuration: Configuration) -> int:
+        """How many tokens completing the text takes."""
+        return self._cost(self.closing.of(configuration))
+
+    def _cost(self, text: bytes) -> int:
+        found = self._costs.get(text)
+        if found is None:
+            if len(self._costs) > _MOST_KEPT:
+                self._costs.clear()
+            found = self._costs[text] = len(self.vocabulary.segment(text))
+        return found
+
+    @cached_property
+    def _reach(self) -> int:
+        """The most tokens that one token can add to the cost: it opens so many values and keys, and
+        each needs at most so many bytes to be closed."""
+        opened = max(
+            (sum(t.count(c) for c in b'[{"') for t in self.vocabulary.tokens if t), default=0
+        )
+        space, root = self.machine.space, self.machine.root
+        dearest, seen, frontier = 8, {root}, [root]
+        while frontier:
+            expr = frontier.pop()
+            if is_empty(space, expr):
+                continue
+            value = self.closing.value(expr)
+            values = space.normal(expr)
+            keys = [len(name) for shape in values.objects for name, _ in shape.named]
+            states = [(len(s.dfa.rows) if s.dfa else 0) + s.lo for s in values.strings]
+            dearest = max(dearest, len(value or b""), 6 * max(keys, default=0),
+                          6 * max(states, default=0))  # fmt: skip
+            for child in children(values):
+                if child not in seen:
+                    seen.add(child)
+                    frontier.append(child)
+        return (opened + 1) * (2 * dearest + 8)
+
+    def mask(self, configuration: Configuration, tokens_left: int) -> np.ndarray | None:
+        """The mask with so many tokens left; None where no token leaves time to complete."""
+        whole = self.masks.of(configuration)
+        if tokens_left - 1 >= self.cost(configuration) + self._reach:
+            return whole
+        limit = tokens_left - 1
+        priced = configuration
+        if configuration.tape is None:
+            priced = self.masks.abstraction.of(configuration)
+            # a name that is taken already costs one more to avoid
+            limit -= priced is not configuration
+        mask = pack(self._prices(priced) <= limit) & whole
+        if self.machine.may_end(configuration):
+            for token in self.vocabulary.eos_ids:
+                mask[token >> 5] |= np.uint32(1 << (token & 31))
+        return mask if mask.any() else None
+
+    def _prices(self, configuration: Configuration) -> np.ndarray:
+        """For each token, what completing the text costs after it; very much where not allowed."""
+        found = self._known.get(configuration.number)
+        if found is not None:
+            return found
+        prices = np.full(self.vocabulary.size, _TOO_DEAR, dtype=np.int32)
+        others: list[Frame] = []
+        for frame in configuration.frames:
+            if self.masks.is_string(frame.state):
+                self._in_string(frame, configuration, prices)
+            else:
+                others.append(frame)
+        if others:
+            rest = self.machine.store.configuration(others, configuration.tape)
+            self._one_by_one(rest, tokens_of(self.masks.of(rest)), prices)
+        if len(self._known) >= _MOST_PRICED:
+            self._known.clear()
+        self._known[configuration.number] = prices
+        return prices
+
+    def _in_string(self, frame: Frame, configuration: Configuration, prices: np.ndarray) -> None:
+        """Plain tokens that stay within the string are priced by where they lead; the others one by
+        one."""
+        leaf = self.masks.leaf(frame)
+        places, where = np.unique(np.stack((leaf.states, leaf.read)), axis=1, return_inverse=True)
+        costs = [self._string_cost(frame, int(q), int(n)) for q, n in places.T]
+        if costs:
+            priced = np.array(costs, dtype=np.int32)[where.reshape(-1)]
+            prices[leaf.plain] = np.minimum(prices[leaf.plain], priced)
+        alone = self.machine.store.configuration([frame], configuration.tape)
+        mask = np.zeros(self.vocabulary.size, dtype=bool)
+        mask[tokens_of(self.masks.of(alone))] = True
+        mask[leaf.plain] = False
+        self._one_by_one(alone, np.flatnonzero(mask), prices)
+
+    def _string_cost(self, frame: Frame, dfa: int, read: int) -> int:
+        """The cost of closing after so many more characters that lead to this DFA state."""
+        state, parents = frame.state, frame.parents
+        assert isinstance(state, at.InText | at.InOtherKey)
+        within = state.at
+        assert isinstance(within, Within)
+        hi = None if within.hi is None else within.hi - read
+        moved = Within(dfa, max(within.lo - read, 0), hi, None)
+        after = state._replace(at=moved)
+        if isinstance(after, at.InOtherKey):
+            after = after._replace(text=None)
+        reached = self.machine.store.frame(after, parents)
+        return self.cost(self.machine.store.configuration([reached]))
+
+    def _one_by_one(
+        self, configuration: Configuration, tokens: np.ndarray, prices: np.ndarray
+    ) -> None:
+        for token in tokens.tolist():
+            text = self.vocabulary.tokens[token]
+            reached = None if text is None else self.machine.run(configuration, text)
+            if reached is not None:
+                prices[token] = min(prices[token], self.cost(reached))
+
+
+def tokens_of(mask: np.ndarray) -> np.ndarray:
+    """The tokens whose bit is set."""
+    return np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))

@@ -1,0 +1,1 @@
+"""Sets of JSON values of each kind, closed under intersection and complement."""

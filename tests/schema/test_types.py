@@ -1,0 +1,93 @@
+"""Python types: what is generated for a type is validated by it."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import decimal
+import enum
+import random
+import uuid
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
+
+import pytest
+from pydantic import UUID4, AnyUrl, BaseModel, Field, HttpUrl, IPvAnyAddress, Json, RootModel
+
+from agentrt.errors import SchemaError
+from agentrt.schema import Vocabulary, compile_schema, schema_of, validate_text
+
+from .test_matcher import walk
+
+
+class Color(enum.Enum):
+    RED = "red"
+    GREEN = "green"
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int = Field(ge=1, le=9)
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    name: str = ""
+
+
+class Node(BaseModel):
+    value: int
+    kids: list[Node] = []
+
+
+class Point(NamedTuple):
+    x: int
+    y: str = "q"
+
+
+@dataclasses.dataclass
+class Data:
+    p: float
+    q: bool
+
+
+T = TypeVar("T")
+
+
+class Box(BaseModel, Generic[T]):
+    item: T
+
+
+class Aliased(BaseModel):
+    some_name: int = Field(alias="someName")
+
+
+TYPES: list[Any] = [
+    int, float, bool, str, None, Color, Cat | Dog, Node, Point, Data, Box[int], Aliased, Any,
+    Annotated[Cat | Dog, Field(discriminator="kind")], RootModel[list[int]], int | None,
+    decimal.Decimal, Annotated[decimal.Decimal, Field(max_digits=5, decimal_places=2)],
+    uuid.UUID, UUID4, datetime.date, datetime.datetime, datetime.time, datetime.timedelta,
+    HttpUrl, AnyUrl, IPvAnyAddress, bytes, set[int], frozenset[Literal["a", "b"]],
+    tuple[int, str], tuple[int, ...], dict[str, int], dict[int, str],
+    dict[Annotated[str, Field(pattern="^k[0-9]$")], int], Literal[1, "a", None, True],
+    Annotated[int, Field(multiple_of=7, gt=0)], Annotated[str, Field(min_length=2, max_length=4)],
+    Annotated[list[int], Field(min_length=2, max_length=3)],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=str)
+def test_what_is_generated_validates(kind: Any, vocabulary: Vocabulary) -> None:
+    grammar = compile_schema(kind, vocabulary)
+    rng = random.Random(0)
+    for extra in (0, 4, 20, 0, 4, 20):
+        text = walk(grammar, rng, grammar.min_tokens + extra)
+        validate_text(kind, text)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [Json[list[int]], Annotated[datetime.date, Field(gt=datetime.date(2020, 1, 1))]],
+    ids=str,
+)
+def test_what_no_schema_tells_is_refused(kind: Any) -> None:
+    with pytest.raises(SchemaError, match="not enforced"):
+        schema_of(kind)
