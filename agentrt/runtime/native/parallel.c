@@ -3,7 +3,7 @@
  * An OpenMP region ends when every thread of the team has arrived. Where something else wants a
  * core (the event loop, a browser) one of them is often asleep, and the others spin for a time
  * slice or more after the work is done: measured on two busy cores, two threads were several times
- * slower than one. Here the caller takes pieces like everyone else and waits only for pieces already
+ * slower than one. Here the caller takes pieces like everyone else and waits only for those already
  * taken, so at worst it does all the work itself. */
 #include "parallel.h"
 
