@@ -27,8 +27,7 @@ class EngineThread:
     """Owns the only thread that touches the engine; everything reaches it through one inbox.
 
     The model is loaded on that thread too: OpenMP keeps a team of threads for each thread that has
-    ever computed in parallel, and where teams outnumber the cores, it puts them to sleep between
-    any two small products, which halves the speed of decoding.
+    ever computed in parallel, and teams that outnumber the cores get in each other's way.
 
     Between two steps the inbox is emptied, so an abort is in force before the next step; after a
     step all its news is delivered with one crossing per event loop.

@@ -66,5 +66,5 @@ class ModelSource(Protocol):
     """Something a :class:`agentrt.Runtime` can be opened with."""
 
     def open(self, config: RuntimeConfig) -> LoadedModel:
-        """Loads the model; called on a worker thread, once per runtime."""
+        """Loads the model; called on the thread that will run it, once per runtime."""
         ...

@@ -16,6 +16,7 @@ from agentrt.runtime.codec import ModelCodec
 from agentrt.runtime.executor import TorchExecutor
 from agentrt.runtime.memory import pool_slots
 from agentrt.runtime.models import cache_dir, resolve
+from agentrt.runtime.native import keep_torch_on_this_thread
 from agentrt.runtime.native import load as load_kernels
 from agentrt.runtime.preparation import load_packed, load_plain
 from agentrt.runtime.source import LoadedModel
@@ -44,13 +45,15 @@ class StoredModel:
     def open(self, config: RuntimeConfig) -> LoadedModel:
         """Fetches and converts the model if need be, and loads it with a pool for its KV.
 
-        Raises ModelNotFound, UnsupportedModel, ModelCorrupt or StorageError.
+        To be called on the thread that will run it. Raises ModelNotFound, UnsupportedModel, ModelCorrupt or StorageError.
         """
         device = _device(config)
         files = resolve(self._model)
         codec = ModelCodec(files)
         kernels = _kernels(config, device)
         model = _load(files, config, device, kernels)
+        if kernels is not None:
+            keep_torch_on_this_thread()
         spec = replace(model.spec, name=files.name, eos_token_ids=codec.eos_token_ids)
         slots = pool_slots(spec, config, device)
         cache = KVCache(model.layers, num_slots=slots, dtype=model.dtype, device=device)
