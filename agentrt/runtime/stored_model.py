@@ -45,7 +45,8 @@ class StoredModel:
     def open(self, config: RuntimeConfig) -> LoadedModel:
         """Fetches and converts the model if need be, and loads it with a pool for its KV.
 
-        To be called on the thread that will run it. Raises ModelNotFound, UnsupportedModel, ModelCorrupt or StorageError.
+        To be called on the thread that will run it. Raises ModelNotFound, UnsupportedModel,
+        ModelCorrupt or StorageError.
         """
         device = _device(config)
         files = resolve(self._model)
