@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 from concurrent.futures import Future
@@ -40,6 +41,7 @@ class EngineThread:
         self._closing = False
         self._failure: BaseException | None = None
         self._guard = threading.Lock()
+        self._process = os.getpid()
         self._thread = threading.Thread(target=self._run, name="agentrt-engine", daemon=True)
 
     @property
@@ -88,6 +90,11 @@ class EngineThread:
                 f"the engine has stopped ({self._failure!r}); `await runtime.restart()` or open a "
                 "new Runtime"
             ) from self._failure
+        if os.getpid() != self._process:
+            raise EngineClosed(
+                "this process was forked from the one whose engine this is, and threads stay "
+                "behind in a fork; open a Runtime in the child"
+            )
         if self._closing:
             raise EngineClosed("the runtime is closed; open a new one with `async with Runtime()`")
 

@@ -68,19 +68,19 @@ class Runtime:
         self._front: Front | None = None
         self._token: contextvars.Token[Runtime | None] | None = None
         self._guard = threading.Lock()  # tasks and threads may enter, restart and leave at once
-        self._entered = False
+        self._entry: object = None  # the one `async with` it is in, or on its way in or out of
 
     async def __aenter__(self) -> Self:
         with self._guard:
-            if self._entered:
+            if self._entry is not None:
                 raise InvalidRequest(
                     "this runtime is already open; each `async with` needs its own"
                 )
-            self._entered = True
+            entry = self._entry = object()
         try:
-            await anyio.to_thread.run_sync(self._open)
+            await anyio.to_thread.run_sync(self._open, entry)
         except BaseException:
-            self._entered = False
+            self._close()
             raise
         self._token = _current.set(self)
         return self
@@ -95,8 +95,12 @@ class Runtime:
             with suppress(ValueError):  # left in another context than entered, as fixtures are
                 _current.reset(self._token)
             self._token = None
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(self._close)
+        try:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self._close)
+        except BaseException:  # an interrupt, or asyncio's own cancelling, which no scope stops
+            self._close()
+            raise
 
     async def generate(
         self,
@@ -282,8 +286,22 @@ class Runtime:
             raise EngineClosed("the runtime is not open; open it with `async with Runtime()`")
         return self._front
 
+<<<<<<< HEAD
     def _open(self) -> None:
         self._front = self._start(lambda: open_model(self._model, self.config))
+=======
+    def _open(self, entry: object) -> None:
+        loaded = open_model(self._model, self.config)
+        try:
+            with self._guard:
+                if self._entry is entry:
+                    self._front = self._start(loaded)
+                    return
+        except BaseException:
+            loaded.executor.close()
+            raise
+        loaded.executor.close()  # whoever wanted it was cancelled while it was loading
+>>>>>>> breakit
 
     def _start(self, load: Callable[[], LoadedModel]) -> Front:
         loaded: list[LoadedModel] = []
@@ -302,11 +320,12 @@ class Runtime:
 
     def _close(self) -> None:
         with self._guard:
-            front, self._front = self._front, None
-        if front is None:
-            return
+            front, self._front, entry = self._front, None, self._entry
         try:
-            front.thread.close()
-            front.loaded.executor.close()
+            if front is not None:
+                front.thread.close()
+                front.loaded.executor.close()
         finally:
-            self._entered = False
+            with self._guard:
+                if self._entry is entry:
+                    self._entry = None

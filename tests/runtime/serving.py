@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
+import pytest
 
+from agentrt.errors import AgentrtError
 from agentrt.runtime.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -47,3 +49,34 @@ async def settled(runtime: Runtime) -> None:
     stats = runtime.stats()
     assert (stats.running, stats.waiting, stats.slots_held) == (0, 0, 0), stats
     assert stats.slots_free + stats.slots_cached == runtime.num_slots
+
+
+class Broken:
+    """An `on_step` that raises at one step."""
+
+    def __init__(self, at_step: int) -> None:
+        self._steps_left = at_step
+
+    def __call__(self, batch: Batch) -> None:
+        self._steps_left -= 1
+        if self._steps_left == -1:
+            raise MemoryError("no room for the logits")
+
+
+async def failures_of(runtime: Runtime, count: int) -> list[AgentrtError]:
+    """What `count` generations at once end with; all must fail."""
+    errors: list[AgentrtError] = []
+
+    async def ask(i: int) -> None:
+        with pytest.raises(AgentrtError) as failure:
+            await runtime.generate(f"question {i}", max_tokens=50)
+        errors.append(failure.value)
+
+    async with anyio.create_task_group() as group:
+        for i in range(count):
+            group.start_soon(ask, i)
+    return errors
+
+
+def engine_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "agentrt-engine"]

@@ -11,57 +11,24 @@ import anyio.to_thread
 import pytest
 
 from agentrt.errors import (
-    AgentrtError,
     EngineClosed,
     EngineFailed,
     GenerationFailed,
     IntegrityError,
-    InvalidRequest,
-    NoRuntime,
     QueueFull,
 )
-from agentrt.runtime.runtime import Runtime, current_runtime
+from agentrt.runtime.runtime import Runtime
 from agentrt.runtime.scheduler import Scheduler
-from agentrt.testing import EOS, ScriptedModel
-from tests.runtime.serving import LONG, Gate, settled
+from agentrt.testing import ScriptedModel
+from tests.runtime.serving import LONG, Broken, Gate, engine_threads, failures_of, settled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from agentrt.matching import Allowed
-    from agentrt.runtime.batch import Batch
-    from agentrt.runtime.config import RuntimeConfig
     from agentrt.runtime.request import Request
-    from agentrt.runtime.source import LoadedModel
 
 pytestmark = pytest.mark.anyio
-
-
-class Broken:
-    """An `on_step` that raises at one step."""
-
-    def __init__(self, at_step: int) -> None:
-        self._steps_left = at_step
-
-    def __call__(self, batch: Batch) -> None:
-        self._steps_left -= 1
-        if self._steps_left == -1:
-            raise MemoryError("no room for the logits")
-
-
-async def failures_of(runtime: Runtime, count: int) -> list[AgentrtError]:
-    """What `count` generations at once end with; all must fail."""
-    errors: list[AgentrtError] = []
-
-    async def ask(i: int) -> None:
-        with pytest.raises(AgentrtError) as failure:
-            await runtime.generate(f"question {i}", max_tokens=50)
-        errors.append(failure.value)
-
-    async with anyio.create_task_group() as group:
-        for i in range(count):
-            group.start_soon(ask, i)
-    return errors
 
 
 @pytest.mark.parametrize("at_step", [0, 5])
@@ -182,28 +149,6 @@ async def test_closing_while_busy_tells_every_waiter() -> None:
         await runtime.generate("too late")
 
 
-async def test_a_closed_runtime_can_be_opened_again() -> None:
-    runtime = Runtime(ScriptedModel.replying("hi"))
-    for _ in range(2):
-        async with runtime:
-            assert (await runtime.generate("hello")).text == "hi"
-    async with runtime:
-        with pytest.raises(InvalidRequest, match="already open"):
-            await runtime.__aenter__()
-
-
-async def test_two_runtimes_in_one_process() -> None:
-    async with (
-        Runtime(ScriptedModel.replying("one")) as one,
-        Runtime(ScriptedModel.replying("two")) as two,
-    ):
-        assert current_runtime() is two
-        assert (await one.generate("?")).text == "one"
-        assert (await two.generate("?")).text == "two"
-    with pytest.raises(NoRuntime):
-        current_runtime()
-
-
 async def test_a_runtime_serves_other_event_loops(anyio_backend: str) -> None:
     async with Runtime(ScriptedModel.replying(lambda prompt: prompt.upper())) as runtime:
 
@@ -226,81 +171,6 @@ async def test_a_runtime_serves_other_event_loops(anyio_backend: str) -> None:
         await settled(runtime)
 
 
-async def test_entering_twice_at_once_opens_once() -> None:
-    """The second is refused though the first has not finished loading; no engine is left over."""
-    loading, go_on = threading.Event(), threading.Event()
-
-    class Slow(ScriptedModel):
-        def open(self, config: RuntimeConfig) -> LoadedModel:
-            loading.set()
-            assert go_on.wait(LONG)
-            return super().open(config)
-
-    runtime = Runtime(Slow(lambda prefix, prompt_length: EOS))
-    served: list[str] = []
-
-    async def enter() -> None:
-        async with runtime:
-            served.append((await runtime.generate("hello")).text)
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(enter)
-        await anyio.to_thread.run_sync(loading.wait, LONG)
-        with pytest.raises(InvalidRequest, match="already open"):
-            await runtime.__aenter__()
-        go_on.set()
-    assert served == [""]
-    assert not engine_threads()
-
-
-async def test_a_model_that_will_not_close_is_closed_to_us() -> None:
-    class Stuck(ScriptedModel):
-        def open(self, config: RuntimeConfig) -> LoadedModel:
-            loaded = super().open(config)
-
-            def close() -> None:
-                raise OSError("the device is gone")
-
-            loaded.executor.close = close
-            return loaded
-
-    runtime = Runtime(Stuck.replying("hi"))
-    for _ in range(2):
-        with pytest.raises(OSError, match="the device is gone"):
-            async with runtime:
-                assert (await runtime.generate("hello")).text == "hi"
-        assert not engine_threads()
-
-
-async def test_restarting_from_many_threads_starts_one_engine() -> None:
-    async with Runtime(ScriptedModel.babbling(on_step=Broken(0))) as runtime:
-        await failures_of(runtime, 1)
-        together = threading.Barrier(8)
-
-        def restart() -> None:
-            together.wait(LONG)
-            asyncio.run(runtime.restart())
-
-        threads = [threading.Thread(target=restart) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            await anyio.to_thread.run_sync(thread.join, LONG)
-        assert len(engine_threads()) == 1
-        await settled(runtime)
-
-
-async def test_a_pin_may_outlive_the_engine_and_the_runtime() -> None:
-    async with Runtime(ScriptedModel.babbling(on_step=Broken(1))) as runtime:
-        async with runtime.pinned("keep this"):
-            await failures_of(runtime, 1)
-            await runtime.restart()
-        await settled(runtime)
-    await runtime.__aenter__()
-    async with runtime.pinned("keep this"):
-        await runtime.__aexit__(None, None, None)
-
-
 async def test_whoever_ends_in_the_step_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def finish(scheduler: Scheduler, request: Request) -> None:
         raise IntegrityError("a slot with two owners")
@@ -310,10 +180,6 @@ async def test_whoever_ends_in_the_step_that_fails_is_told(monkeypatch: pytest.M
         with anyio.fail_after(LONG):
             errors = await failures_of(runtime, 3)
     assert all(isinstance(error, EngineFailed) for error in errors)
-
-
-def engine_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "agentrt-engine"]
 
 
 def test_a_loop_that_closes_under_a_generation_leaves_nothing() -> None:

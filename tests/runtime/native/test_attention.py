@@ -199,6 +199,8 @@ def test_takes_views_of_a_fused_product(kernels: Kernels) -> None:
 def test_writes_k_and_v_to_their_slots(kernels: Kernels) -> None:
     (sequence,) = make_sequences(PLAIN, [40], np.random.default_rng(0).permutation(50)[:40])
     bench = Bench(kernels, PLAIN, 50)
+    for pool in (bench.cache.k[0], bench.cache.v[0]):
+        pool.zero_()
     bench.compute([(sequence, 0, 40)])
     rest = np.setdiff1d(np.arange(50), sequence.slots)
     for pool, written in ((bench.cache.k[0], sequence.k), (bench.cache.v[0], sequence.v)):
