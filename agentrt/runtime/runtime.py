@@ -286,22 +286,13 @@ class Runtime:
             raise EngineClosed("the runtime is not open; open it with `async with Runtime()`")
         return self._front
 
-<<<<<<< HEAD
-    def _open(self) -> None:
-        self._front = self._start(lambda: open_model(self._model, self.config))
-=======
     def _open(self, entry: object) -> None:
-        loaded = open_model(self._model, self.config)
-        try:
-            with self._guard:
-                if self._entry is entry:
-                    self._front = self._start(loaded)
-                    return
-        except BaseException:
-            loaded.executor.close()
-            raise
-        loaded.executor.close()  # whoever wanted it was cancelled while it was loading
->>>>>>> breakit
+        front = self._start(lambda: open_model(self._model, self.config))
+        with self._guard:
+            if self._entry is entry:
+                self._front = front
+                return
+        _close(front)  # whoever wanted it was cancelled while it was loading
 
     def _start(self, load: Callable[[], LoadedModel]) -> Front:
         loaded: list[LoadedModel] = []
@@ -323,9 +314,13 @@ class Runtime:
             front, self._front, entry = self._front, None, self._entry
         try:
             if front is not None:
-                front.thread.close()
-                front.loaded.executor.close()
+                _close(front)
         finally:
             with self._guard:
                 if self._entry is entry:
                     self._entry = None
+
+
+def _close(front: Front) -> None:
+    front.thread.close()
+    front.loaded.executor.close()
