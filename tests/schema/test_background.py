@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from agentrt.schema import Grammar
 
+pytestmark = pytest.mark.asyncio
+
 
 async def test_gives_the_grammar() -> None:
     grammar = await compiled_in_thread(partial(compile_schema, {"type": "null"}))

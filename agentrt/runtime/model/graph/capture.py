@@ -132,6 +132,8 @@ class _Bench:
 
     def _pool(self) -> tuple[KVCache, TorchAttention]:
         cache = KVCache(self._layers, num_slots=_SLOTS, dtype=self._dtype, device=self._device)
+        for pool in (*cache.k, *cache.v):
+            pool.zero_()  # what is not written is compared as well
         return cache, TorchAttention(cache)
 
     def _step(self, size: StepSize) -> tuple[list[torch.Tensor], Layout]:
