@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from agentrt.runtime.models import reading
 from agentrt.runtime.native import LAYOUT, Q4Weight, Q8Weight
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _mapped(path: Path) -> Tensors:
     """The tensors of a file, mapped rather than read; none if there is no such file."""
     if not path.is_file():
         return {}
-    with safe_open(path, framework="pt") as file:
+    with reading(path), safe_open(path, framework="pt") as file:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 

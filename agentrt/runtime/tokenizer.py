@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import tokenizers
 
 from agentrt.errors import InvalidRequest, UnsupportedModel
+from agentrt.runtime.models.files import reading
 from agentrt.runtime.special import SpecialTokens
 
 if TYPE_CHECKING:
@@ -46,8 +47,9 @@ class Tokenizer:
 
     @classmethod
     def from_files(cls, files: ModelFiles) -> Tokenizer:
-        """The tokenizer of a resolved model, with the model's end tokens."""
-        return cls.from_file(files.tokenizer, eos_token_ids=files.eos_token_ids)
+        """The tokenizer of a resolved model, with the model's end tokens. Raises ModelCorrupt."""
+        with reading(files.tokenizer):
+            return cls.from_file(files.tokenizer, eos_token_ids=files.eos_token_ids)
 
     @property
     def vocab_size(self) -> int:

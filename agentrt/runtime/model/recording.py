@@ -122,8 +122,8 @@ def load_recording(folder: Path, *, dtype: torch.dtype) -> Recording | None:
         return _read(folder, dtype)
     except (KeyError, TypeError, ValueError, SafetensorError) as error:
         raise ModelCorrupt(
-            f"the recording in {folder} is damaged ({error}); delete {_JSON} and {_TENSORS} there "
-            "and load the model again"
+            f"the recording in {folder} is damaged ({error}); `python -m agentrt.runtime.models "
+            "pull`, with the model's name if it is not the provided one, mends it"
         ) from error
 
 

@@ -1,6 +1,6 @@
 """From a model's name to files ready to be mapped: fetched, checked and converted once."""
 
-from agentrt.runtime.models.files import ModelFiles
+from agentrt.runtime.models.files import ModelFiles, reading
 from agentrt.runtime.models.sources import is_stored, models_dir, pull, resolve
 from agentrt.runtime.models.storage import cache_dir
 from agentrt.runtime.models.store import derived
@@ -12,5 +12,6 @@ __all__ = [
     "is_stored",
     "models_dir",
     "pull",
+    "reading",
     "resolve",
 ]

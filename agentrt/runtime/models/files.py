@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from agentrt.errors import AgentrtError, ModelCorrupt
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
     from pathlib import Path
 
 FACTS = "model.json"
@@ -44,8 +47,31 @@ class ModelFiles:
     chat_templates: Mapping[str, str]
 
 
+@contextmanager
+def reading(path: Path) -> Generator[None]:
+    """Raises ModelCorrupt, with what to do, where a stored file is not what was written.
+
+    A start compares sizes only, so damage of the same size is first seen by who reads the file; and
+    libraries raise about anything over it.
+    """
+    try:
+        yield
+    except (AgentrtError, MemoryError):
+        raise
+    except Exception as error:
+        raise ModelCorrupt(
+            f"{path} cannot be read ({error}); `python -m agentrt.runtime.models pull`, with the "
+            "model's name if it is not the provided one, checks what is stored and mends it"
+        ) from error
+
+
 def load_files(folder: Path) -> ModelFiles:
-    """Reads what `write_facts` wrote into a converted model's folder."""
+    """Reads what `write_facts` wrote into a converted model's folder. Raises ModelCorrupt."""
+    with reading(folder / FACTS):
+        return _load_files(folder)
+
+
+def _load_files(folder: Path) -> ModelFiles:
     facts = cast("dict[str, Any]", json.loads((folder / FACTS).read_text(encoding="utf-8")))
     blocks = folder / BLOCKS
     return ModelFiles(

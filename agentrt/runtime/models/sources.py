@@ -15,7 +15,7 @@ from agentrt.errors import InvalidRequest, ModelNotFound, StorageError
 from agentrt.runtime.models.fetch import PROVIDED, PULL, fetched
 from agentrt.runtime.models.files import ModelFiles, load_files
 from agentrt.runtime.models.storage import cache_dir, storage_errors
-from agentrt.runtime.models.store import damaged, derived, forget, is_whole
+from agentrt.runtime.models.store import damaged, derived, forget, is_whole, stored_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,13 +51,21 @@ def resolve(model: str | Path | None = None) -> ModelFiles:
 
 
 def pull(model: str | Path | None = None) -> ModelFiles:
-    """Like `resolve`, and also reads every stored file and makes anew what is damaged."""
+    """Like `resolve`, and also reads every stored file and makes anew what is damaged.
+
+    What others derived from the model and keep in its folder is checked as well; where it is
+    damaged it is removed, and made when it is next wanted.
+    """
     plan = _plan(model)
     if damaged(models_dir(), plan.entry):
         if model is None and damaged(cache_dir() / "downloads", PROVIDED.file_name):
             forget(cache_dir() / "downloads", PROVIDED.file_name)
         forget(models_dir(), plan.entry)
-    return _convert(plan)
+    files = _convert(plan)
+    for name in stored_names(files.folder):  # what was derived from the model, and lies beside it
+        if damaged(files.folder, name):
+            forget(files.folder, name)
+    return files
 
 
 def models_dir() -> Path:

@@ -24,13 +24,36 @@ DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
 def cache_dir() -> Path:
     """The folder everything fetched or converted is kept in.
 
-    AGENTRT_CACHE_DIR, else XDG_CACHE_HOME/agentrt, else the platform's own cache folder.
+    AGENTRT_CACHE_DIR, else XDG_CACHE_HOME/agentrt, else the platform's own cache folder. Raises
+    StorageError for a name that no folder can have.
     """
     if own := os.environ.get("AGENTRT_CACHE_DIR"):
-        return Path(own).expanduser().absolute()
+        return _named(own)
     if shared := os.environ.get("XDG_CACHE_HOME"):
-        return Path(shared).expanduser().absolute() / "agentrt"
+        return _named(shared) / "agentrt"
     return platformdirs.user_cache_path("agentrt")
+
+
+def _named(folder: str) -> Path:
+    try:
+        path = Path(folder).expanduser().absolute()
+        path.exists()  # raises only where the system will not even look
+    except (OSError, RuntimeError) as error:
+        raise StorageError(f"{folder} is no cache folder ({error}); {_elsewhere()}") from error
+    return path
+
+
+def make_folder(folder: Path) -> None:
+    """Creates a folder of the cache, and those above it. Raises StorageError if it cannot be."""
+    with storage_errors(folder):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            if error.errno in FULL:
+                raise
+            raise StorageError(
+                error.errno, f"{folder} cannot be written ({error}); {_elsewhere()}", str(folder)
+            ) from error
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypedDict, cast
 from filelock import FileLock, Timeout
 
 from agentrt.runtime.models.progress import announce
-from agentrt.runtime.models.storage import require_space, storage_errors
+from agentrt.runtime.models.storage import make_folder, require_space, storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -50,7 +50,7 @@ def derived(
     if is_whole(folder, name):
         return final
     with storage_errors(folder, needed_bytes):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         with _locked(folder, name):
             if not is_whole(folder, name):
                 _rebuild(folder, name, build, needed_bytes)

@@ -22,6 +22,7 @@ from agentrt.runtime.chat import ChatTemplate
 from agentrt.runtime.models import (
     ModelFiles,
     convert,
+    derived,
     is_stored,
     models_dir,
     pull,
@@ -132,6 +133,32 @@ def test_pull_mends_what_only_a_hash_shows(cache: Path, file: Path) -> None:
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     assert resolve(file).weights[0].read_bytes() != whole
     assert pull(file).weights[0].read_bytes() == whole
+
+
+def test_pull_forgets_what_was_derived_and_is_damaged(cache: Path, file: Path) -> None:
+    folder = resolve(file).folder
+
+    def build(path: Path) -> None:
+        path.write_bytes(b"made from the weights")
+
+    for name in ("sound", "spoilt"):
+        derived(folder, name, build)
+    (folder / "spoilt").write_bytes(b"MADE from the weights")
+    pull(file)
+    assert (folder / "sound").exists()
+    assert not (folder / "spoilt").exists()
+
+
+@pytest.mark.parametrize("name", ["model.json", "tokenizer.json"])
+def test_damage_of_the_same_size_is_named_when_it_is_met(
+    cache: Path, file: Path, name: str
+) -> None:
+    damaged = resolve(file).folder / name
+    damaged.write_bytes(b"\xff" * damaged.stat().st_size)
+    with pytest.raises(ModelCorrupt, match=rf"{name}.*pull"):
+        Tokenizer.from_files(resolve(file))
+    pull(file)
+    assert Tokenizer.from_files(resolve(file)).vocab_size
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -262,3 +263,20 @@ def test_the_cache_folder_is_where_the_environment_says(
     assert cache_dir() == tmp_path / "xdg/agentrt"
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_dir().name == "agentrt"
+
+
+@pytest.mark.parametrize("below", ["a file", "a device"])
+def test_a_cache_that_no_folder_can_be_made_in_is_named(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    folder = (tmp_path / "file" if below == "a file" else Path(os.devnull)) / "models"
+    with pytest.raises(StorageError, match="AGENTRT_CACHE_DIR"):
+        derived(folder, "thing", lambda path: None)
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "~nobody-of-that-name/cache"])
+def test_a_cache_of_an_impossible_name_is_named(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AGENTRT_CACHE_DIR", str(tmp_path / name) if name[0] == "x" else name)
+    with pytest.raises(StorageError, match="is no cache folder"):
+        cache_dir()
