@@ -103,7 +103,7 @@ async def test_fp32_scores_are_transformers_own(reference: Any) -> None:
 async def test_fp32_greedy_is_transformers_generate(reference: Any) -> None:
     async with Runtime(weights="fp32", kv_tokens=4096) as runtime:
         for prompt in PROMPTS[:3]:
-            done = await runtime.generate(prompt, max_tokens=16, ignore_eos=True)
+            done = await runtime.generate(prompt, min_tokens=16, max_tokens=16)
             ids = torch.tensor([runtime.tokenize(prompt)])
             with torch.inference_mode():
                 output = reference.generate(
