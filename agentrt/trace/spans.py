@@ -15,7 +15,8 @@ import secrets
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
@@ -277,6 +278,23 @@ def span(
     CANCELLED. Either goes on up.
     """
     return start_span(kind, name, attributes, parent=parent)
+
+
+@contextmanager
+def inside(outer: Span | None) -> Generator[None]:
+    """Makes a span the current one for a block, and does not end it. Nothing for None.
+
+    For what goes on with something that began elsewhere, as a branch of a program does.
+    """
+    if outer is None:
+        yield
+        return
+    token = _current.set(outer)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # left in another context than entered, as generators can be
+            _current.reset(token)
 
 
 def status_of(error: BaseException | None) -> SpanStatus:
