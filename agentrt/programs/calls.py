@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, Unpack
 
 import anyio
 from pydantic import Field, TypeAdapter
-from typing_extensions import TypedDict
+from typing_extensions import TypeAliasType, TypedDict
 
-from agentrt.errors import InvalidRequest, Retry, ToolDenied, ToolFailed
+from agentrt.errors import (
+    BudgetExhausted,
+    EngineClosed,
+    EngineFailed,
+    IntegrityError,
+    InvalidRequest,
+    Retry,
+    ToolDenied,
+    ToolFailed,
+)
 from agentrt.messages import ToolCall
-from agentrt.programs.budget import check_time, seconds_left
+from agentrt.programs.budget import out_of_time, seconds_left
 from agentrt.programs.combine import gather
-from agentrt.programs.tools import Tool, as_text, as_tools, called
+from agentrt.programs.tools import AnyTool, Tool, as_text, as_tools, called
 from agentrt.programs.turns import say, say_calls, say_results
 from agentrt.trace import SpanKind, attributes, span
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agentrt.programs.state import GenOptions, State
 
 Choose = Literal["written", "likeliest"]
-AnyTool = Tool[..., Any] | Callable[..., Any]
+_NOT_FOR_THE_MODEL = (BudgetExhausted, EngineClosed, EngineFailed, IntegrityError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +72,7 @@ async def call_tools(
 ) -> list[ToolResult]:
     """Lets the model call tools: it writes the calls, they run, and it is told what they gave.
 
-        s.system("Answer with the help of tools.\\n" + describe_tools(search, calculate))
+        s.system("Answer with the help of tools.\\n" + describe_tools([search, calculate]))
         s.user(question)
         [found] = await call_tools(s, [search, calculate])
 
@@ -75,17 +85,18 @@ async def call_tools(
     that its `approve` hook denies likewise, as ToolDenied. Tools run within the budgets' seconds.
     After an exception the state is as it was before.
     """
-    known = as_tools(tuple(tools))
+    known = as_tools(tools)
     if most < 1:
         raise InvalidRequest(f"most={most!r}; at least one call must be allowed")
     if choose == "likeliest" and most > 1:
         raise InvalidRequest('choose="likeliest" makes one call at a time; leave out most')
     before = s.transcript
     try:
-        asked = await (_likeliest(s, known, options) if choose == "likeliest" else
-                       _written(s, known, most, options))  # fmt: skip
-        calls = [each.call for each in asked]
-        say_calls(s, before, calls)
+        if choose == "likeliest":
+            asked = await _likeliest(s, known, options)
+        else:
+            asked = await _written(s, known, most, options)
+        say_calls(s, before, [each.call for each in asked])
         results = await _run(s, asked)
         say_results(s, [(each.call, each.text) for each in results])
     except BaseException:
@@ -104,7 +115,10 @@ def _call_type(tools: tuple[Tool[..., Any], ...], most: int) -> Any:
     one: Any = options[0]
     if len(options) > 1:
         one = Annotated[Union[tuple(options)], Field(discriminator="name")]  # noqa: UP007
-    return one if most == 1 else Annotated[list[one], Field(min_length=1, max_length=most)]
+    if most > 1:
+        one = Annotated[list[one], Field(min_length=1, max_length=most)]
+    tool_call = TypeAliasType("tool_call", one)  # a name for errors to use
+    return tool_call  # noqa: RET504 - type checkers want the assignment
 
 
 async def _written(
@@ -142,13 +156,10 @@ def _asked(s: State, index: int, chosen: Tool[..., Any], arguments: dict[str, An
 
 async def _run(s: State, asked: list[_Asked]) -> list[ToolResult]:
     """Runs the calls at once, after all of them were asked about one by one."""
-    left = seconds_left()
-    with anyio.move_on_after(left):
+    with anyio.move_on_after(seconds_left()):
         denials = [await _denial(each) for each in asked]
-        runs = map(partial(_recorded, s), asked, denials)
-        return await gather(*runs)
-    check_time()
-    raise AssertionError("only a budget's end leaves the block above")
+        return await gather(*map(partial(_recorded, s), asked, denials))
+    raise out_of_time()
 
 
 async def _recorded(s: State, asked: _Asked, denial: str | None) -> ToolResult:
@@ -169,6 +180,8 @@ async def _recorded(s: State, asked: _Asked, denial: str | None) -> ToolResult:
             text = as_text(value)
             current.set({attributes.TOOL_CALL_RESULT: text})
             return ToolResult(call, text, value)
+    except _NOT_FOR_THE_MODEL:
+        raise
     except Exception as error:
         if chosen.on_error == "model":
             return ToolResult(call, _told(error, chosen), error=error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, get_type_hints
@@ -15,6 +16,7 @@ from agentrt.errors import InvalidRequest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_HERE = "agentrt.programs."
 _KINDS = {
     inspect.Parameter.VAR_POSITIONAL: "takes any number of arguments (*{name})",
     inspect.Parameter.VAR_KEYWORD: "takes arguments of any name (**{name})",
@@ -39,11 +41,14 @@ def signature_of(function: Callable[..., Any], name: str) -> Signature:
 
     The docstring may be in Google's, numpydoc's or Sphinx's style, or in none.
     """
+    bound = function.keywords if isinstance(function, functools.partial) else {}
     hints = _hints(function, name)
     summary, notes = _docstring(function)
     members: dict[str, Any] = {}
     defaults: dict[str, FieldInfo] = {}
     for parameter in inspect.signature(function).parameters.values():
+        if parameter.name in bound:
+            continue
         if parameter.kind in _KINDS:
             how = _KINDS[parameter.kind].format(name=parameter.name)
             raise InvalidRequest(f"the tool {name} {how}; a model names every argument it gives")
@@ -62,22 +67,36 @@ def signature_of(function: Callable[..., Any], name: str) -> Signature:
 
 
 def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
-    plain = inspect.unwrap(function)
+    plain = inspect.unwrap(_whole(function))
     readable = plain if inspect.isroutine(plain) else type(plain).__call__
-    try:
-        return get_type_hints(readable, include_extras=True)
-    except NameError as error:
-        raise InvalidRequest(
-            f"a type in the signature of the tool {name} cannot be found: {error}; types must be "
-            "defined in the module, not inside a function"
-        ) from error
+    for names in (None, _names_of_caller()):
+        try:
+            return get_type_hints(readable, localns=names, include_extras=True)
+        except NameError as error:
+            missing = error
+    raise InvalidRequest(
+        f"a type in the signature of the tool {name} cannot be found: {missing}; define it in the "
+        "module, or where the tool is made"
+    )
+
+
+def _names_of_caller() -> dict[str, Any]:
+    """What is defined where the tool is made: types may be local to a function, as in tests."""
+    frame = inspect.currentframe()
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith(_HERE):
+        frame = frame.f_back
+    return dict(frame.f_locals) if frame is not None else {}
+
+
+def _whole(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function.func if isinstance(function, functools.partial) else function
 
 
 def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     """The text before the sections, and what is said of each argument."""
     import docstring_parser
 
-    parsed = docstring_parser.parse(inspect.getdoc(function) or "")
+    parsed = docstring_parser.parse(inspect.getdoc(_whole(function)) or "")
     parts = [part.strip() for part in (parsed.short_description, parsed.long_description) if part]
     notes = {each.arg_name: " ".join((each.description or "").split()) for each in parsed.params}
     return "\n\n".join(parts), notes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 import anyio
@@ -149,7 +149,10 @@ def tool(function: Callable[P, T] | None = None, /, **options: Any) -> Any:
     return functools.partial(Tool, **options)
 
 
-def as_tools(given: tuple[Tool[..., Any] | Callable[..., Any], ...]) -> tuple[Tool[..., Any], ...]:
+AnyTool = Tool[..., Any] | Callable[..., Any]
+
+
+def as_tools(given: Sequence[AnyTool]) -> tuple[Tool[..., Any], ...]:
     """Functions and tools as tools. Raises InvalidRequest for none, or two of one name."""
     tools = tuple(each if isinstance(each, Tool) else Tool(each) for each in given)
     names = [each.name for each in tools]
@@ -176,7 +179,7 @@ def as_text(value: object) -> str:
     return value if isinstance(value, str) else to_json(value, fallback=repr).decode()
 
 
-def describe_tools(*tools: Tool[..., Any] | Callable[..., Any]) -> str:
+def describe_tools(tools: Sequence[AnyTool]) -> str:
     """What tools there are and how one is called, for the system prompt."""
     known = as_tools(tools)
     example = json.dumps({"name": "...", "arguments": {}}, separators=(",", ":"))
