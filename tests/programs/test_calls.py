@@ -226,7 +226,7 @@ async def test_a_field_that_a_validator_refuses_is_asked_for_again() -> None:
     async with answering({"?": '{"name":"half","arguments":{"x":7}}'}):
         s = State()
         s.user("?")
-        [done] = await call_tools(s, [half, add])
+        [done] = await call_tools(s, [half, add], name="call")
         assert [each.pointer for each in s.result("call").attempts] == ["/arguments/x"]
         assert json.loads(done.call.arguments) == {"x": 2 * done.value}
 
