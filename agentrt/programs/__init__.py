@@ -6,6 +6,7 @@ from agentrt.programs.combine import Vote, gather, race, vote
 from agentrt.programs.describe import describe
 from agentrt.programs.extract import extract, extract_sync
 from agentrt.programs.generating import Result
+from agentrt.programs.mapping import Failed, Mapped, map, map_as_completed
 from agentrt.programs.program import Program, program
 from agentrt.programs.state import GenOptions, State
 from agentrt.programs.streams import StateStream
@@ -13,7 +14,9 @@ from agentrt.programs.tools import Tool, describe_tools, tool
 
 __all__ = [
     "Budget",
+    "Failed",
     "GenOptions",
+    "Mapped",
     "Program",
     "Result",
     "State",
@@ -28,6 +31,8 @@ __all__ = [
     "extract",
     "extract_sync",
     "gather",
+    "map",
+    "map_as_completed",
     "program",
     "race",
     "tool",
