@@ -25,7 +25,7 @@ FLOORS: dict[str, int] = {
             ["runtime"],
             ["programs"],
             ["trace.viewer", "trace.replay", "testing"],
-            ["cli"],
+            ["cli", "commands", "trace.commands"],
         ]
     )
     for name in names
@@ -38,6 +38,7 @@ TENSORS = {
     f"agentrt.runtime.{name}"
     for name in [
         "attention",
+        "device",
         "draw",
         "executor",
         "logit_edits",
