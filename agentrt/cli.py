@@ -118,9 +118,12 @@ def _is_there(module: str) -> bool:
 
 
 def _version() -> str:
-    from importlib.metadata import version
+    from importlib.metadata import PackageNotFoundError, version
 
-    return f"agentrt {version('agentrt')}"
+    try:
+        return f"agentrt {version('agentrt')}"
+    except PackageNotFoundError:
+        return "agentrt, run from its source and not installed"
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> None:
-    from agentrt import Runtime
+    from agentrt.runtime.runtime import Runtime
 
     # Not inside an event loop: one would take Ctrl-C away from the line that is being typed.
     runtime = Runtime(asked.model).open()
@@ -81,7 +81,7 @@ class Chat:
                     self._turn(line)
 
     def _fresh(self) -> State:
-        from agentrt import State
+        from agentrt.programs import State
 
         state = State(self._runtime, **sampling_of(self._asked))
         if self._asked.system:
@@ -96,7 +96,7 @@ class Chat:
 
     def _turn(self, line: str) -> None:
         """One question and its answer; one that fails or is stopped was never asked."""
-        from agentrt import AgentrtError
+        from agentrt.errors import AgentrtError
 
         before, began = self._state.transcript, time.perf_counter()
         try:

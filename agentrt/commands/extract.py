@@ -66,7 +66,8 @@ def run(asked: argparse.Namespace) -> int:
 
 
 async def _extract_all(kind: Any, asked: argparse.Namespace, out: TextIO) -> int:
-    from agentrt import Failed, Runtime, map_as_completed
+    from agentrt.programs import Failed, map_as_completed
+    from agentrt.runtime.runtime import Runtime
 
     settings = json.dumps([_schema(kind), asked.instructions, sampling_of(asked), asked.model])
     work = functools.partial(_work(kind, asked), settings)
@@ -96,7 +97,7 @@ async def _extract_all(kind: Any, asked: argparse.Namespace, out: TextIO) -> int
 
 
 def _write(out: TextIO, name: str, found: Any, with_name: bool) -> None:
-    from agentrt import Failed
+    from agentrt.programs import Failed
 
     if isinstance(found, Failed):
         error = f"{type(found.error).__name__}: {found.error}"
@@ -109,14 +110,14 @@ def _write(out: TextIO, name: str, found: Any, with_name: bool) -> None:
 
 
 def _work(kind: Any, asked: argparse.Namespace) -> Callable[[str, Page], Awaitable[Any]]:
-    from agentrt import extract
+    from agentrt.programs import extract
 
-    async def extract_page(settings: str, page: Page) -> Any:
+    async def extracted(settings: str, page: Page) -> Any:
         del settings  # named so that what is remembered is of the same type and options
         return await extract(kind, page.text, instructions=asked.instructions, **sampling_of(asked))
 
-    extract_page.__annotations__["return"] = Any if isinstance(kind, dict) else kind
-    return extract_page
+    extracted.__annotations__["return"] = Any if isinstance(kind, dict) else kind
+    return extracted
 
 
 def _schema(kind: Any) -> Any:

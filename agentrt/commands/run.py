@@ -122,7 +122,8 @@ def _parsed(found: Program[..., Any], asked: argparse.Namespace) -> dict[str, An
 async def _run_program(
     found: Program[..., Any], given: dict[str, Any], asked: argparse.Namespace
 ) -> None:
-    from agentrt import Runtime, State
+    from agentrt.programs import State
+    from agentrt.runtime.runtime import Runtime
 
     async with Runtime(asked.model) as runtime:
         began = time.perf_counter()

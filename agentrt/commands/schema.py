@@ -72,7 +72,7 @@ def _show(facts: dict[str, Any]) -> None:
     share = forced / max(tokens, 1)
     if facts["fields"]:
         print(facts["fields"])
-    print(f"regex       {facts['regex'] or 'none to be read: it is not flat'}")
+    print(f"regex       {facts['regex'] or 'none to be read: it holds free text, lists or bounds'}")
     print(f"automaton   {states} states")
     print(f"min tokens  {facts['min_tokens']} ({facts['model']})")
     print(f"shortest    {facts['shortest']}")

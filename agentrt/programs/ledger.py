@@ -77,9 +77,9 @@ class Ledger:
                 f"({error}); map over values that JSON can hold"
             ) from error
         described = [type(given).__qualname__, json.dumps(value, sort_keys=True)]
-        plain = hashlib.blake2b(repr((self._salt, described)).encode(), digest_size=16).digest()
-        self._seen[plain] += 1
-        return plain + self._seen[plain].to_bytes(4, "big")
+        digest = hashlib.blake2b(repr((self._salt, described)).encode(), digest_size=16).digest()
+        self._seen[digest] += 1
+        return digest + self._seen[digest].to_bytes(4, "big")
 
     def find(self, key: bytes) -> tuple[Any] | None:
         """The result that is kept under this name, if there is one."""
@@ -137,10 +137,10 @@ class Ledger:
 
 
 def _results_of(program: Callable[..., Any]) -> TypeAdapter[Any]:
-    plain = _plain(program)
+    function = plain(program)
     name = getattr(program, "__qualname__", repr(program))
     try:
-        hints = get_type_hints(plain, include_extras=True)
+        hints = get_type_hints(function, include_extras=True)
         return TypeAdapter(hints["return"])
     except KeyError:
         raise InvalidRequest(
@@ -151,21 +151,21 @@ def _results_of(program: Callable[..., Any]) -> TypeAdapter[Any]:
 
 
 def _identity(program: Callable[..., Any]) -> str:
-    plain = _plain(program)
+    function = plain(program)
     try:
-        source = inspect.getsource(plain)
+        source = inspect.getsource(function)
     except (OSError, TypeError):  # typed into an interpreter, or not a function
         source = ""
     bound = (program.args, program.keywords) if isinstance(program, functools.partial) else None
-    return repr((plain.__qualname__, source, to_json(bound, fallback=repr), _model()))
+    return repr((function.__qualname__, source, to_json(bound, fallback=repr), _model()))
 
 
-def _plain(program: Callable[..., Any]) -> Any:
+def plain(program: Callable[..., Any]) -> Any:
     """The function that does the work: of a program, its body."""
     while isinstance(program, functools.partial):
         program = program.func
-    plain = inspect.unwrap(program)
-    return plain if inspect.isroutine(plain) else type(plain).__call__
+    function = inspect.unwrap(program)
+    return function if inspect.isroutine(function) else type(function).__call__
 
 
 def _model() -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeV
 import anyio
 
 from agentrt.errors import InvalidRequest, UsageError
-from agentrt.programs.ledger import Ledger
+from agentrt.programs.ledger import Ledger, plain
 from agentrt.programs.progress import MapProgress
 from agentrt.trace import SpanKind, span
 
@@ -139,11 +139,11 @@ async def map_as_completed(
     No more than `limit` run or wait to be taken. Leaving the block stops what still runs.
     """
     most = _checked(limit, retries, on_error)
-    name = getattr(program, "name", None) or getattr(program, "__name__", repr(program))
+    name = getattr(program, "name", None) or plain(program).__name__
     failure: Exception | None = None
     with (
         Ledger(resume, program) if resume is not None else nullcontext() as ledger,
-        MapProgress(str(name), len(inputs) if isinstance(inputs, Sized) else None, progress) as bar,
+        MapProgress(name, len(inputs) if isinstance(inputs, Sized) else None, progress) as bar,
         span(SpanKind.STEP, f"map {name}"),
     ):
         run = _Run(program, retries, ledger, bar)

@@ -71,7 +71,7 @@ class _View:
     def _object(self, schema: Schema, inside: tuple[str, ...]) -> str:
         members = [
             (
-                f"{re.escape(json.dumps(name, ensure_ascii=False))}:{self.of(value, inside)}",
+                f"{_literal(name)}:{self.of(value, inside)}",
                 name in schema.get("required", ()),
             )
             for name, value in cast("Schema", schema.get("properties", {})).items()
@@ -93,9 +93,11 @@ def _members(members: Sequence[tuple[str, bool]]) -> str:
 
 
 def _literal(value: object) -> str:
-    if isinstance(value, (dict, list, float)):
+    text = json.dumps(value)
+    # What JSON can spell in more than one way, as `é` and `\\u00e9`, is no one literal.
+    if isinstance(value, (dict, list, float)) or (isinstance(value, str) and text != f'"{value}"'):
         raise _NotFlat
-    return re.escape(json.dumps(value, ensure_ascii=False))
+    return re.escape(text)
 
 
 def _either(options: Sequence[str]) -> str:
