@@ -24,7 +24,7 @@ FLOORS: dict[str, int] = {
             ["schema"],
             ["runtime"],
             ["programs"],
-            ["trace.viewer", "trace.replay", "testing"],
+            ["trace.viewer", "trace.replay", "testing", "pytest_plugin"],
             ["cli", "commands", "trace.commands"],
         ]
     )
