@@ -229,6 +229,24 @@ class ScriptedExecutor:
         return np.asarray(scores, np.float32)
 
 
+def by_ending(replies: Mapping[str, str]) -> Callable[[str], str]:
+    """A reply function: the reply whose key is how the last thing said ends, the longest first.
+
+    Where the assistant's turn has begun as the reply does, it is the rest. Raises LookupError where
+    nothing fits, which stops the engine: the test then fails with EngineFailed from it.
+    """
+
+    def reply(prompt: str) -> str:
+        said, turn, begun = prompt.rpartition("\nassistant: ")
+        said = said if turn else prompt
+        known = [ending for ending in replies if said.endswith(ending)]
+        if not known:
+            raise LookupError(f"no reply is scripted for a prompt that ends in {said[-200:]!r}")
+        return replies[max(known, key=len)].removeprefix(begun)
+
+    return reply
+
+
 def _reply_to(reply: str | Mapping[str, str] | Callable[[str], str], prompt: str) -> str:
     if isinstance(reply, str):
         return reply

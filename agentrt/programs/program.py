@@ -74,6 +74,11 @@ class Program(Generic[P, T]):
         """
         return run_sync(functools.partial(self, *args, **kwargs))
 
+    @property
+    def defaults(self) -> SamplingOptions:
+        """The sampling options of its generations, where they name none."""
+        return self._defaults
+
     def __repr__(self) -> str:
         return f"<program {self.name}>"
 
