@@ -74,7 +74,7 @@ class Program(Generic[P, T]):
     ) -> Program[P, T]:
         """The same program with other defaults or another budget.
 
-            await self_consistency.using(seed=7, temperature=1.0)("How many ...?")
+        await self_consistency.using(seed=7, temperature=1.0)("How many ...?")
         """
         return Program(
             self._body,
