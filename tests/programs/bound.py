@@ -18,6 +18,7 @@ class Bound:
 
     def __init__(self) -> None:
         self.computed = 0
+        self.asked_again = 0  # the last known token of a prompt, to sample or score from it
         self._decoded = 0
         self._slots: dict[int, int] = {}
         self._asked: set[int] = set()  # prefixes that a prompt wanted computed
@@ -36,6 +37,8 @@ class Bound:
                 self._decoded += new
                 self._written.update(prefixes)
             else:
+                known = prefixes[0] in self._asked.union(self._written)
+                self.asked_again += known
                 self._asked.update(prefixes)
 
     def _prefixes(self, slots: list[int]) -> list[int]:
@@ -51,6 +54,11 @@ class Bound:
         return self._decoded + len(self._asked - self._written)
 
     @property
+    def waste(self) -> int:
+        """Tokens computed twice that need not have been; 0 is perfect."""
+        return self.computed - self.least - self.asked_again
+
+    @property
     def ratio(self) -> float:
-        """Computed tokens by the least there could be; 1 is perfect."""
+        """Computed tokens by the least there could be, `asked_again` counted as computed."""
         return self.computed / self.least

@@ -26,6 +26,7 @@ async def test_the_majority_wins_and_the_question_is_computed_once(scripted: Scr
     assert len({chain.reasoning for chain in found.chains}) > 2
     assert found.votes["42"] == round(found.agreement * 6)
     assert bound.ratio < 1.05
+    assert bound.waste == 0
 
 
 async def test_answers_that_the_key_makes_equal_are_one_and_none_abstains(
@@ -50,6 +51,7 @@ async def test_multi_chain_reads_all_chains_and_answers(scripted: Scripted) -> N
     assert (found.answer, found.explanation, len(found.chains)) == (42, "it is 42.", 4)
     assert asked[-1].count("Line of thought") == 4
     assert bound.ratio < 1.05
+    assert bound.waste == 0
 
 
 async def test_a_chain_cut_by_a_state_of_ones_own_keeps_what_was_said(scripted: Scripted) -> None:
