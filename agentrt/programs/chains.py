@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agentrt.programs.consistency import REASON, Chain, chains_of, conclusion
+from agentrt.programs.asking import conclusion
+from agentrt.programs.consistency import REASON, Chain, chains_of
 from agentrt.programs.program import program
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agentrt.programs.asking import conclusion, same_text
 from agentrt.programs.combine import vote
 from agentrt.programs.program import program
 
@@ -73,17 +74,3 @@ async def chains_of(
         return Chain(reasoning.strip(), await conclusion(branch, kind=kind, regex=regex))
 
     return await s.each(reason, range(count))
-
-
-async def conclusion(s: State, *, kind: Any = str, regex: str | None = None) -> Any:
-    """The likeliest answer where the state stands: a text of one line, a type or a match."""
-    if regex is not None:
-        return await s.gen(regex=regex, temperature=0.0)
-    if kind is str:
-        return (await s.gen(stop=["\n"], temperature=0.0)).strip()
-    return await s.gen(kind, temperature=0.0)
-
-
-def same_text(answer: Any) -> Hashable:
-    """What makes two answers one: their text, apart from case, outer space and a full stop."""
-    return str(answer).strip().rstrip(".").casefold() or None

@@ -8,12 +8,12 @@ an exact checker beats a model's opinion.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 from agentrt.errors import InvalidRequest
+from agentrt.programs.asking import awaited, numbered
 from agentrt.programs.combine import gather
 from agentrt.programs.scoring import chance, probabilities, rate
 
@@ -109,9 +109,7 @@ def proposed(instructions: str, *, max_tokens: int = 64) -> Generator:
     async def generate(state: State, count: int) -> Sequence[str]:
         state = state.copy()
         state.user(f"{instructions} List {count}, one a line.")
-        lines = r"\n".join(rf"{number}\. [^\n]+" for number in range(1, count + 1))
-        listing = await state.gen(regex=lines, max_tokens=max_tokens * count)
-        return [line.split(". ", 1)[1].strip() for line in listing.split("\n")]
+        return await numbered(state, count, max_tokens=max_tokens * count)
 
     return generate
 
@@ -177,7 +175,7 @@ class Expander:
         """
 
         async def of(parent: Thought) -> list[Thought]:
-            texts = await _awaited(self.generate(parent.state, count))
+            texts = await awaited(self.generate(parent.state, count))
             return [parent.then(text) for text in dict.fromkeys(texts) if text.strip()]
 
         grown = await gather(*(of(parent) for parent in parents))
@@ -189,7 +187,7 @@ class Expander:
 
     async def step(self, thought: Thought) -> Thought | None:
         """One next thought that stays outside the tree; None where there is none."""
-        for text in await _awaited(self.generate(thought.state, 1)):
+        for text in await awaited(self.generate(thought.state, 1)):
             if text.strip():
                 found = thought.then(text)
                 await self.check(found)
@@ -199,7 +197,7 @@ class Expander:
     async def check(self, thought: Thought) -> None:
         """Sets whether a thought solves the problem."""
         if self.solved is not None:
-            thought.solved = await _awaited(self.solved(thought))
+            thought.solved = await awaited(self.solved(thought))
 
     async def score(self, thoughts: Sequence[Thought]) -> None:
         """Sets the scores; one that solves the problem has the highest, 1, without being asked."""
@@ -210,15 +208,11 @@ class Expander:
             scores = await self.evaluate.rank(self.root.state, open_ones)
         else:
             values = [self.evaluate(thought.state, thought) for thought in open_ones]
-            scores = await gather(*(_awaited(value) for value in values))
+            scores = await gather(*(awaited(value) for value in values))
         for thought in thoughts:
             thought.score = 1.0
         for thought, score in zip(open_ones, scores, strict=True):
             thought.score = float(score)
-
-
-async def _awaited(value: T | Awaitable[T]) -> T:
-    return await value if inspect.isawaitable(value) else cast("T", value)
 
 
 def _letter(index: int) -> str:
