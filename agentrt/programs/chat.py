@@ -89,4 +89,4 @@ class Chat:
         if turns > len(asked):
             raise InvalidRequest(f"there are {len(asked)} turns to forget, not {turns}")
         start, end = asked[0], [*asked, len(messages)][turns]
-        self._state.rewrite(Transcript((*messages[:start], *messages[end:])))
+        self._state.rewind(Transcript((*messages[:start], *messages[end:])))

@@ -113,10 +113,6 @@ class Conversation:
         self.results = dict(branch.results)
         self.joined = dict(branch.joined)
 
-    def rewrite(self, transcript: Transcript) -> None:
-        """Goes on from another transcript in place of what was said."""
-        self._transcript = transcript
-
     def __getitem__(self, name: str) -> Any:
         """The value of a named generation, or the list of values that `join` collected."""
         if name in self.joined:
