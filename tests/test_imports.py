@@ -44,6 +44,7 @@ TENSORS = {
         "memory",
         "model",
         "models.convert",
+        "models.quiet",
         "models.tokenization",
         "native",
         "operators",
