@@ -155,11 +155,11 @@ class EngineThread:
     def _serve_inbox(self) -> bool:
         """Runs the commands that have come in, waiting for one when there is nothing to step."""
         while not self._closing:
-            idle = not self.engine.has_work
-            if idle:
+            rest = self.engine.rest_s
+            if rest != 0:
                 self._publish()  # what the last commands had to say: a refusal, an abort
             try:
-                command = self._inbox.get(block=idle)
+                command = self._inbox.get(rest != 0, rest and min(rest, threading.TIMEOUT_MAX))
             except queue.Empty:
                 return True
             command()

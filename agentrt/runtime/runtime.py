@@ -225,7 +225,11 @@ class Runtime:
 
     @asynccontextmanager
     async def pinned(self, prompt: Prompt, *, namespace: str = "") -> AsyncGenerator[Completion]:
-        """Keeps a prompt's cache from being evicted for the length of the block."""
+        """Keeps a prompt's cache from being evicted for the length of the block.
+
+        A request that pins leave no room for fails at once with GenerationFailed, for the block may
+        be what waits for it; one with a timeout waits for them until then.
+        """
         front = self._served  # the pin is this one's, whatever is closed or restarted meanwhile
         tokens = front.tokens(prompt)
         submission = Submission.make(None, {"max_tokens": 0}, namespace=namespace, pin=True)
