@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -124,6 +126,9 @@ class Engine:
         for job in self._jobs.values():
             self._say(job, Finished(error()))
         self._jobs.clear()
+        with suppress(Exception):  # the books may be what broke
+            self._scheduler.reset()
+        self.stats = replace(self._snapshot(), running=0, waiting=0)
 
     def take_news(self) -> list[tuple[Reply, Chunk | Finished]]:
         """What happened since the last call, for the callers."""
