@@ -1,0 +1,180 @@
+"""Names of span attributes.
+
+The `gen_ai.*` names are those of the OpenTelemetry GenAI semantic conventions, release 0.1.0 of
+open-telemetry/semantic-conventions-genai (on semantic conventions 1.45); all of them are marked
+"Development" there and may still move, which is why they stand here and nowhere else. The
+`agentrt.*` names are agentrt's own: what only the owner of the decoder knows.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai/0.1.0"
+
+# Errors (stable names of the general conventions).
+ERROR_TYPE: Final = "error.type"
+EXCEPTION_MESSAGE: Final = "exception.message"
+
+# What is done, by whom.
+OPERATION_NAME: Final = "gen_ai.operation.name"
+PROVIDER_NAME: Final = "gen_ai.provider.name"
+AGENT_NAME: Final = "gen_ai.agent.name"
+AGENT_DESCRIPTION: Final = "gen_ai.agent.description"
+CONVERSATION_ID: Final = "gen_ai.conversation.id"
+OUTPUT_TYPE: Final = "gen_ai.output.type"
+
+# Values of gen_ai.operation.name.
+CHAT: Final = "chat"
+TEXT_COMPLETION: Final = "text_completion"
+INVOKE_AGENT: Final = "invoke_agent"
+INVOKE_WORKFLOW: Final = "invoke_workflow"
+EXECUTE_TOOL: Final = "execute_tool"
+PLAN: Final = "plan"
+
+PROVIDER: Final = "agentrt"
+"""The value of gen_ai.provider.name: the model runs in this process."""
+
+# What is asked for.
+REQUEST_MODEL: Final = "gen_ai.request.model"
+REQUEST_MAX_TOKENS: Final = "gen_ai.request.max_tokens"
+REQUEST_TEMPERATURE: Final = "gen_ai.request.temperature"
+REQUEST_TOP_P: Final = "gen_ai.request.top_p"
+REQUEST_TOP_K: Final = "gen_ai.request.top_k"
+REQUEST_FREQUENCY_PENALTY: Final = "gen_ai.request.frequency_penalty"
+REQUEST_PRESENCE_PENALTY: Final = "gen_ai.request.presence_penalty"
+REQUEST_STOP_SEQUENCES: Final = "gen_ai.request.stop_sequences"
+REQUEST_SEED: Final = "gen_ai.request.seed"
+REQUEST_CHOICE_COUNT: Final = "gen_ai.request.choice.count"
+REQUEST_STREAM: Final = "gen_ai.request.stream"
+
+# What came of it.
+RESPONSE_MODEL: Final = "gen_ai.response.model"
+RESPONSE_FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
+RESPONSE_TIME_TO_FIRST_CHUNK: Final = "gen_ai.response.time_to_first_chunk"
+USAGE_INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
+USAGE_OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
+USAGE_CACHE_READ_INPUT_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
+
+# Messages, as JSON of the conventions' own form.
+SYSTEM_INSTRUCTIONS: Final = "gen_ai.system_instructions"
+INPUT_MESSAGES: Final = "gen_ai.input.messages"
+OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
+
+# Tools.
+TOOL_NAME: Final = "gen_ai.tool.name"
+TOOL_TYPE: Final = "gen_ai.tool.type"
+TOOL_DESCRIPTION: Final = "gen_ai.tool.description"
+TOOL_DEFINITIONS: Final = "gen_ai.tool.definitions"
+TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
+TOOL_CALL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
+TOOL_CALL_RESULT: Final = "gen_ai.tool.call.result"
+
+# agentrt's own, of a request: what the conventions have no name for.
+REQUEST_MIN_TOKENS: Final = "agentrt.request.min_tokens"
+REQUEST_MIN_P: Final = "agentrt.request.min_p"
+REQUEST_REPETITION_PENALTY: Final = "agentrt.request.repetition_penalty"
+REQUEST_LOGIT_BIAS: Final = "agentrt.request.logit_bias"
+REQUEST_STOP_TOKEN_IDS: Final = "agentrt.request.stop_token_ids"
+REQUEST_IGNORE_EOS: Final = "agentrt.request.ignore_eos"
+REQUEST_LOGPROBS: Final = "agentrt.request.logprobs"
+REQUEST_TOP_LOGPROBS: Final = "agentrt.request.top_logprobs"
+REQUEST_PRIORITY: Final = "agentrt.request.priority"
+REQUEST_TIMEOUT_S: Final = "agentrt.request.timeout_s"
+REQUEST_NAMESPACE: Final = "agentrt.request.namespace"
+REQUEST_NAME: Final = "agentrt.request.name"
+"""The name a program gave the generation."""
+CONSTRAINT: Final = "agentrt.constraint"
+"""What the output must be, in words: a type, a regex, the choices."""
+CONSTRAINT_POINTER: Final = "agentrt.constraint.pointer"
+"""The JSON pointer of what could not be enforced or did not validate."""
+
+# Of a response. Tokens: input = cached + computed, output = sampled + forced.
+USAGE_COMPUTED_TOKENS: Final = "agentrt.usage.computed_tokens"
+USAGE_CACHED_TOKENS: Final = "agentrt.usage.cached_tokens"
+USAGE_SAMPLED_TOKENS: Final = "agentrt.usage.sampled_tokens"
+USAGE_FORCED_TOKENS: Final = "agentrt.usage.forced_tokens"
+TIMING_QUEUE_S: Final = "agentrt.timing.queue_s"
+TIMING_PREFILL_S: Final = "agentrt.timing.prefill_s"
+TIMING_DECODE_S: Final = "agentrt.timing.decode_s"
+RESPONSE_STOPPED_BY: Final = "agentrt.response.stopped_by"
+RESPONSE_SEED: Final = "agentrt.response.seed"
+
+# Content, large. Prompt first: its text, its token ids, where messages made it its messages above.
+PROMPT_TEXT: Final = "agentrt.prompt.text"
+PROMPT_IDS: Final = "agentrt.prompt.ids"
+PROMPT_LOGPROBS: Final = "agentrt.prompt.logprobs"
+OUTPUT_TEXT: Final = "agentrt.output.text"
+TOKEN_IDS: Final = "agentrt.tokens.ids"
+TOKEN_KINDS: Final = "agentrt.tokens.kinds"
+"""One letter a token: s sampled, f forced."""
+TOKEN_LOGPROBS: Final = "agentrt.tokens.logprobs"
+"""One number a token, None where no distribution was computed."""
+TOKEN_TOP: Final = "agentrt.tokens.top"
+"""The likeliest alternatives of each token, as [[token id, log-probability], ...]."""
+
+# A choice among given texts.
+SELECT_CHOICES: Final = "agentrt.select.choices"
+SELECT_SCORES: Final = "agentrt.select.scores"
+SELECT_BY: Final = "agentrt.select.by"
+SELECT_INDEX: Final = "agentrt.select.index"
+
+# Programs, branches, tools, validation.
+PROGRAM_ARGUMENTS: Final = "agentrt.program.arguments"
+PROGRAM_RESULT: Final = "agentrt.program.result"
+PROGRAM_BUDGET: Final = "agentrt.program.budget"
+"""What may be spent and what has been: {"tokens": [spent, limit], "calls": ..., "seconds": ...}."""
+BRANCH_PARENT: Final = "agentrt.branch.parent"
+"""The id of the span whose state was forked."""
+BRANCH_INDEX: Final = "agentrt.branch.index"
+BRANCH_COUNT: Final = "agentrt.branch.count"
+VALIDATION_ATTEMPT: Final = "agentrt.validation.attempt"
+VALIDATION_ERRORS: Final = "agentrt.validation.errors"
+
+# The run and what it ran on.
+RUN_COMMAND: Final = "agentrt.run.command"
+RUN_DROPPED: Final = "agentrt.run.dropped"
+"""How many records the recorder had to drop to keep up."""
+RUNTIME_CONFIG: Final = "agentrt.runtime.config"
+RUNTIME_CONTEXT_LENGTH: Final = "agentrt.runtime.context_length"
+RUNTIME_SLOTS: Final = "agentrt.runtime.slots"
+
+# One step of the engine, or a stretch of steps summed.
+ENGINE_STEPS: Final = "agentrt.engine.steps"
+ENGINE_STEP_S: Final = "agentrt.engine.step_s"
+ENGINE_EXTENDED: Final = "agentrt.engine.extended"
+ENGINE_DECODED: Final = "agentrt.engine.decoded"
+ENGINE_RUNNING: Final = "agentrt.engine.running"
+ENGINE_WAITING: Final = "agentrt.engine.waiting"
+ENGINE_SLOTS_FREE: Final = "agentrt.engine.slots_free"
+ENGINE_SLOTS_CACHED: Final = "agentrt.engine.slots_cached"
+ENGINE_SLOTS_HELD: Final = "agentrt.engine.slots_held"
+ENGINE_EVICTED: Final = "agentrt.engine.evicted"
+
+CONTENT: Final = frozenset(
+    {
+        EXCEPTION_MESSAGE,
+        SYSTEM_INSTRUCTIONS,
+        INPUT_MESSAGES,
+        OUTPUT_MESSAGES,
+        TOOL_CALL_ARGUMENTS,
+        TOOL_CALL_RESULT,
+        REQUEST_STOP_SEQUENCES,
+        REQUEST_STOP_TOKEN_IDS,
+        REQUEST_LOGIT_BIAS,
+        RESPONSE_STOPPED_BY,
+        PROMPT_TEXT,
+        PROMPT_IDS,
+        PROMPT_LOGPROBS,
+        OUTPUT_TEXT,
+        TOKEN_IDS,
+        TOKEN_LOGPROBS,
+        TOKEN_TOP,
+        SELECT_CHOICES,
+        PROGRAM_ARGUMENTS,
+        PROGRAM_RESULT,
+        VALIDATION_ERRORS,
+        RUN_COMMAND,
+    }
+)
+"""Attributes that say what was written, not only how it went; left out on request."""
