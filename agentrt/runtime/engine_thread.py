@@ -50,11 +50,17 @@ class EngineThread:
         return self._failure
 
     def start(self) -> None:
-        """Builds the engine on its thread, and returns when it serves. Raises what building does.
-
-        Blocking.
-        """
+        """Begins to build the engine on its thread; `ready` or `wait` tell when it serves."""
         self._thread.start()
+
+    async def ready(self) -> None:
+        """Returns when the engine serves, or could not be built."""
+        loop, built = Loop.current(), anyio.Event()
+        self._built.add_done_callback(lambda _: loop.post(built.set))
+        await built.wait()
+
+    def wait(self) -> None:
+        """Returns when the engine serves. Raises what building it raised. Blocking."""
         self._built.result()
 
     @property
