@@ -171,12 +171,17 @@ class Chunk:
 
     The texts of all chunks joined are the completion's text: a piece that may still turn out to be
     part of a stop string, or an incomplete UTF-8 sequence, is held back until it is decided.
+
+    Tokens add up to the completion's as well, but what a constraint forces may spell the end of the
+    text in other tokens: then the last `rollback` of those streamed before are taken back, before
+    this chunk's are appended. Text is never taken back.
     """
 
     text: str
     token_ids: tuple[int, ...]
     kinds: tuple[TokenKind, ...] = ()
     logprobs: tuple[TokenLogprob, ...] | None = None
+    rollback: int = 0
 
 
 @dataclass(frozen=True, slots=True)

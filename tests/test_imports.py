@@ -45,6 +45,7 @@ TENSORS = {
         "memory",
         "model",
         "models.convert",
+        "models.quiet",
         "models.tokenization",
         "native",
         "operators",
