@@ -1,8 +1,8 @@
 """Every exception agentrt raises.
 
 A :class:`UsageError` is a mistake in what was asked for: the same call fails the same way until it
-is changed. A :class:`RunError` is a run that failed: the call was well formed. The other two are
-between agentrt's own parts: users meet them only in a bug.
+is changed. A :class:`RunError` is a run that failed: the call was well formed. Users raise
+:class:`Retry`; the other two are between agentrt's own parts and seen only in a bug.
 
     AgentrtError
     |- UsageError                the request cannot be served as written
@@ -13,21 +13,33 @@ between agentrt's own parts: users meet them only in a bug.
     |  |- SchemaError            a type, schema or regex cannot be enforced exactly
     |  |  |- UnsatisfiableSchema no value matches it
     |  |  `- SchemaTooLarge      compiling passed its deadline or its size bound
-    |  `- NoRuntime              a generation was asked for outside `async with Runtime()`
+    |  |- NoRuntime              a generation was asked for outside `async with Runtime()`
+    |  `- NoSuchResult           a state was asked for a generation that it does not have
     |- RunError                  the request was fine, the run was not
     |  |- QueueFull              the bounded queue refused one more request
     |  |- DeadlineExceeded       the request's deadline passed
     |  |- GenerationFailed       this request failed alone (non-finite logits, an empty mask)
+    |  |- AnswerRejected         no answer passed its validators within the limit of attempts
+    |  |- BudgetExhausted        a budget of tokens, calls or seconds has not enough left
+    |  |- ToolFailed             a tool raised, and was to pass that up; `__cause__` is why
+    |  |- ToolDenied             a tool call was not approved
     |  |- EngineFailed           the engine stopped; `__cause__` is why
     |  |- EngineClosed           the runtime is closed, or closed while this request ran
     |  |- ModelCorrupt           a stored model failed its checksum after being fetched again
     |  |- StorageError           the cache folder cannot be written (disk full, permissions)
     |  `- NativeUnavailable      the CPU kernels cannot be built here; torch's own can serve instead
     |- IntegrityError            agentrt's own books contradict each other: a bug, please report it
+    |- Retry                     raised by a validator of yours: the reason goes to the model
     `- StaleMatch                a cache lookup outlived what it found: look up again
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class AgentrtError(Exception):
@@ -45,16 +57,28 @@ class InvalidRequest(UsageError, ValueError):
 class PromptTooLong(InvalidRequest):
     """The prompt plus what it asks for does not fit; nothing was cut.
 
-    `prompt_tokens` and `limit_tokens` are counts; `limit` names what was too small.
+    `prompt_tokens` and `limit_tokens` are counts; `limit` names what was too small. Where the
+    prompt was a chat, `messages` are (role, tokens) of each message.
     """
 
-    def __init__(self, prompt_tokens: int, limit_tokens: int, limit: str, advice: str) -> None:
+    def __init__(
+        self,
+        prompt_tokens: int,
+        limit_tokens: int,
+        limit: str,
+        advice: str,
+        messages: tuple[tuple[str, int], ...] = (),
+    ) -> None:
+        counts = ", ".join(f"{role} {tokens}" for role, tokens in messages)
+        of = f" ({counts})" if counts else ""
         super().__init__(
-            f"the prompt is {prompt_tokens} tokens and {limit} holds {limit_tokens}; {advice}"
+            f"the prompt is {prompt_tokens} tokens{of} and {limit} holds {limit_tokens}; {advice}"
         )
         self.prompt_tokens = prompt_tokens
         self.limit_tokens = limit_tokens
         self.limit = limit
+        self.advice = advice
+        self.messages = messages
 
 
 class ModelNotFound(UsageError):
@@ -93,6 +117,13 @@ class NoRuntime(UsageError):
     """A generation was asked for outside `async with Runtime()`."""
 
 
+class NoSuchResult(UsageError, KeyError):
+    """A state was asked for a generation of a name that it does not have."""
+
+    def __str__(self) -> str:  # a KeyError would show its message quoted
+        return str(self.args[0])
+
+
 class RunError(AgentrtError):
     """The request was well formed and its run failed."""
 
@@ -107,6 +138,62 @@ class DeadlineExceeded(RunError, TimeoutError):
 
 class GenerationFailed(RunError):
     """This request failed alone; the others in its batch went on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An answer that was rejected: its text, the JSON pointer of what was wrong, and why."""
+
+    text: str
+    pointer: str
+    reason: str
+
+
+class AnswerRejected(RunError):
+    """No answer passed its validators within the limit; `attempts` are all of them, in order."""
+
+    def __init__(self, wanted: str, attempts: Sequence[Attempt], why: str) -> None:
+        last = attempts[-1]
+        where = f" at {last.pointer}" if last.pointer else ""
+        super().__init__(
+            f"{len(attempts)} answers for {wanted} were rejected, the last{where}: {last.reason}; "
+            f"{why}"
+        )
+        self.wanted = wanted
+        self.attempts = tuple(attempts)
+
+
+class BudgetExhausted(RunError):
+    """A budget has not enough left for what was to start; `what` is tokens, calls or seconds."""
+
+    def __init__(self, what: str, limit: float, spent: float, needed: float) -> None:
+        super().__init__(
+            f"the budget of {limit:g} {what} has {spent:g} spent and the next call needs at least "
+            f"{needed:g} more; raise the budget or ask for less"
+        )
+        self.what = what
+        self.limit = limit
+        self.spent = spent
+        self.needed = needed
+
+
+class ToolFailed(RunError):
+    """A tool raised an exception that was to be passed up; `__cause__` is that exception."""
+
+    def __init__(self, tool: str, arguments: str, cause: BaseException) -> None:
+        super().__init__(f"the tool {tool}({arguments}) raised {type(cause).__name__}: {cause}")
+        self.tool = tool
+        self.arguments = arguments
+
+
+class ToolDenied(RunError):
+    """A tool call was not approved, and that was to be passed up."""
+
+    def __init__(self, tool: str, arguments: str, reason: str) -> None:
+        super().__init__(f"the tool call {tool}({arguments}) was not approved: {reason}")
+        self.tool = tool
+        self.arguments = arguments
+        self.reason = reason
 
 
 class EngineFailed(RunError):
@@ -130,6 +217,14 @@ class IntegrityError(AgentrtError, AssertionError):
 
     Always a bug in agentrt; the message carries the facts to report.
     """
+
+
+class Retry(AgentrtError):
+    """For validators to raise: `reason` goes back to the model, which answers again."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class StaleMatch(AgentrtError):

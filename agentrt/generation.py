@@ -135,6 +135,13 @@ class Timings:
     def total_s(self) -> float:
         return self.queue_s + self.prefill_s + self.decode_s
 
+    def __add__(self, other: Timings) -> Timings:
+        return Timings(
+            self.queue_s + other.queue_s,
+            self.prefill_s + other.prefill_s,
+            self.decode_s + other.decode_s,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Completion:
@@ -186,9 +193,14 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What `select` found: the best choice (the first of equals) and every choice, as given."""
+    """What `select` found: the best choice (the first of equals) and every choice, as given.
+
+    `usage` and `timings` are sums over the choices, each of which has the prompt in it.
+    """
 
     choices: tuple[Choice, ...]
+    usage: Usage = field(default_factory=Usage)
+    timings: Timings = field(default_factory=Timings)
 
     @property
     def index(self) -> int:

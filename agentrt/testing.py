@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from agentrt.errors import InvalidRequest
 from agentrt.runtime.batch import ModelSpec, Sampled, StepResult
 from agentrt.runtime.source import LoadedModel
+from agentrt.schema import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,9 +50,20 @@ class ByteCodec:
 
     encode_inside = encode
 
-    def encode_chat(self, messages: Sequence[Message]) -> list[int]:
+    def encode_chat(
+        self, messages: Sequence[Message], *, continue_final: bool = False
+    ) -> list[int]:
         lines = [f"{message.role}: {message.content}\n" for message in messages]
-        return self.encode("".join(lines) + "assistant: ")
+        text = "".join(lines)
+        return self.encode(text[:-1] if continue_final else text + "assistant: ")
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self._vocabulary
+
+    @cached_property
+    def _vocabulary(self) -> Vocabulary:
+        return Vocabulary([*(bytes([i]) for i in range(EOS)), None], [EOS], encode=self.encode)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return bytes(t for t in token_ids if t < EOS).decode(errors="replace")

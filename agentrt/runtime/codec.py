@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from agentrt.runtime.chat import ChatTemplate
 from agentrt.runtime.tokenizer import Tokenizer
+from agentrt.schema import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,11 +47,23 @@ class ModelCodec:
     def encode_inside(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, continues=True)
 
-    def encode_chat(self, messages: Sequence[Message]) -> list[int]:
-        return self.chat.encode(messages)
+    def encode_chat(
+        self, messages: Sequence[Message], *, continue_final: bool = False
+    ) -> list[int]:
+        return self.chat.encode(messages, continue_final=continue_final)
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return self.tokenizer.decode(token_ids, continues=True)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self._vocabulary
+
+    @cached_property
+    def _vocabulary(self) -> Vocabulary:
+        return Vocabulary(
+            self.tokenizer.vocabulary(), self.eos_token_ids, encode=self.encode_inside
+        )
 
     def is_control(self, token_id: int) -> bool:
         return token_id in self._control

@@ -35,7 +35,7 @@ class Front:
         self.loaded = loaded
         self.thread = thread
 
-    def tokens(self, prompt: object) -> list[int]:
+    def tokens(self, prompt: object, *, continue_final: bool = False) -> list[int]:
         """A prompt as token ids. Raises InvalidRequest for what is none of the three forms."""
         if isinstance(prompt, str):
             return self.loaded.codec.encode(prompt)
@@ -46,7 +46,7 @@ class Front:
         if messages and len(messages) == len(parts):
             for message in messages:
                 _check_message(message)
-            return self.loaded.codec.encode_chat(messages)
+            return self.loaded.codec.encode_chat(messages, continue_final=continue_final)
         return [_token_id(part) for part in parts]
 
     @contextmanager

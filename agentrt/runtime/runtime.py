@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextvars
 import threading
 from contextlib import asynccontextmanager, suppress
@@ -33,15 +34,23 @@ if TYPE_CHECKING:
     from agentrt.runtime.selecting import Normalisation
     from agentrt.runtime.source import LoadedModel, ModelSource
     from agentrt.runtime.stats import RuntimeStats
+    from agentrt.schema import Vocabulary
 
 _current: contextvars.ContextVar[Runtime | None] = contextvars.ContextVar("agentrt", default=None)
+_process: Runtime | None = None  # serves whoever is inside of none
 
 
 def current_runtime() -> Runtime:
-    """The innermost runtime this task is inside of. Raises NoRuntime outside of any."""
-    runtime = _current.get()
+    """The innermost runtime this task is inside of, else the process's own (`Runtime.open`).
+
+    Raises NoRuntime where there is neither.
+    """
+    runtime = _current.get() or _process
     if runtime is None:
-        raise NoRuntime("no runtime is open here; wrap the call in `async with agentrt.Runtime():`")
+        raise NoRuntime(
+            "no runtime is open here; wrap the call in `async with agentrt.Runtime():`, or open "
+            "one for the whole process with `agentrt.Runtime().open()`"
+        )
     return runtime
 
 
@@ -101,6 +110,34 @@ class Runtime:
         except BaseException:  # an interrupt, or asyncio's own cancelling, which no scope stops
             self._close()
             raise
+
+    def open(self) -> Self:
+        """Opens it without a block, for a notebook or a script, as the runtime of the process.
+
+        It serves every call that is inside no `async with Runtime()`, until `close` or the end of
+        the process.
+        """
+        global _process
+        with self._guard:
+            if self._entry is not None:
+                raise InvalidRequest("this runtime is already open; make another Runtime()")
+            entry = self._entry = object()
+        try:
+            self._open(entry)
+        except BaseException:
+            self._close()
+            raise
+        _process = self
+        atexit.register(self.close)
+        return self
+
+    def close(self) -> None:
+        """Closes what `open` opened; what still runs raises EngineClosed."""
+        global _process
+        if _process is self:
+            _process = None
+        atexit.unregister(self.close)
+        self._close()
 
     async def generate(
         self,
@@ -214,10 +251,10 @@ class Runtime:
             timeout=timeout,
             namespace=namespace,
         )
-        scored = await self._served.complete_all(
+        done = await self._served.complete_all(
             [(tokens, submission.scoring(start)) for tokens, start in plan.requests]
         )
-        return plan.judge([completion.prompt_logprobs or () for completion in scored])
+        return plan.judge(done)
 
     async def prefill(self, prompt: Prompt, *, namespace: str = "") -> Completion:
         """Computes a prompt into the cache and generates nothing: a hint before many branches."""
@@ -276,9 +313,17 @@ class Runtime:
         """Tokens that the KV pool holds, cached and running ones together."""
         return self._served.loaded.executor.num_slots
 
-    def tokenize(self, prompt: Prompt) -> list[int]:
-        """The token ids a prompt is for this model."""
-        return self._served.tokens(prompt)
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """What text each token stands for: what schemas are compiled for."""
+        return self._served.loaded.codec.vocabulary
+
+    def tokenize(self, prompt: Prompt, *, continue_final: bool = False) -> list[int]:
+        """The token ids a prompt is for this model.
+
+        `continue_final` leaves the last of several messages open, to be gone on with.
+        """
+        return self._served.tokens(prompt, continue_final=continue_final)
 
     @property
     def _served(self) -> Front:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
 
 from agentrt.errors import InvalidRequest
-from agentrt.generation import Choice, Selection
+from agentrt.generation import Choice, Selection, Timings, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agentrt.generation import TokenLogprob
+    from agentrt.generation import Completion, TokenLogprob
     from agentrt.runtime.source import TextCodec
 
 Normalisation = Literal["token_length", "greedy_token", "unconditional"]
@@ -37,8 +37,9 @@ class SelectionPlan:
     by: Normalisation
     requests: tuple[tuple[list[int], int], ...]
 
-    def judge(self, scored: Sequence[Logprobs]) -> Selection:
+    def judge(self, done: Sequence[Completion]) -> Selection:
         """Turns the log-probabilities of every request, in order, into a selection."""
+        scored = [completion.prompt_logprobs or () for completion in done]
         given = scored[: len(self.choices)]
         if self.by == "token_length":
             scores = [_mean(logprobs) for logprobs in given]
@@ -51,7 +52,9 @@ class SelectionPlan:
             tuple(
                 Choice(text, score, logprobs)
                 for text, score, logprobs in zip(self.choices, scores, given, strict=True)
-            )
+            ),
+            usage=sum((completion.usage for completion in done), Usage()),
+            timings=sum((completion.timings for completion in done), Timings()),
         )
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from agentrt.messages import Message
     from agentrt.runtime.batch import Executor
     from agentrt.runtime.config import RuntimeConfig
+    from agentrt.schema import Vocabulary
 
 
 class TextStream(Protocol):
@@ -36,14 +37,24 @@ class TextCodec(Protocol):
         """Text that continues other text: nothing is put before or after it."""
         ...
 
-    def encode_chat(self, messages: Sequence[Message]) -> list[int]:
-        """A chat, ready for the assistant's next turn. Raises InvalidRequest."""
+    def encode_chat(
+        self, messages: Sequence[Message], *, continue_final: bool = False
+    ) -> list[int]:
+        """A chat, ready for the assistant's next turn, or for the rest of its last message.
+
+        Raises InvalidRequest.
+        """
         ...
 
     def decode(self, token_ids: Sequence[int]) -> str: ...
 
     def is_control(self, token_id: int) -> bool:
         """Whether the token is a special one, which text never becomes."""
+        ...
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """What text each token stands for, and which tokens end a text: for compiling schemas."""
         ...
 
     @property

@@ -98,9 +98,13 @@ class Grammar:
         raw = text.encode() if isinstance(text, str) else text
         return self._machine.run(self._machine.start, raw) is not None
 
-    @cached_property
+    @property
     def min_tokens(self) -> int:
         """The fewest tokens that a match was found to take, the end token not counted."""
+        return self._min_tokens
+
+    @cached_property
+    def _min_tokens(self) -> int:
         return self.engine.budget.cost(self._machine.start)
 
     def matcher(self, *, jump: bool = True) -> GrammarMatcher:

@@ -36,14 +36,15 @@ _TIMEDELTA = r"^P([0-9]{1,6}D)?(T[0-9]{1,5}S)?$"
 def schema_of(kind: Any) -> dict[str, Any]:
     """The JSON schema (2020-12) of the values that a type validates from JSON.
 
-    Anything `pydantic.TypeAdapter` takes. Raises SchemaError for a type that JSON cannot describe.
+    Anything `pydantic.TypeAdapter` takes. Keys that the type would ignore are not among them.
+    Raises SchemaError for a type that JSON cannot describe.
     """
     try:
         found = adapter(kind).json_schema(mode="validation", schema_generator=_Strict)
     except (PydanticInvalidForJsonSchema, PydanticUserError) as error:
         first = str(error).splitlines()[0]
         raise SchemaError("", f"{kind!r} has no JSON schema: {first}") from None
-    return _with_languages(found)
+    return _as_generated(found)
 
 
 _HEX = "[0-9a-f]"
@@ -62,13 +63,16 @@ _LANGUAGES: dict[str, JsonSchemaValue] = {
 }
 
 
-def _with_languages(schema: Any) -> Any:
-    """The schema with the languages of the formats that are Pydantic's own."""
+def _as_generated(schema: Any) -> Any:
+    """The schema with the languages of the formats that are Pydantic's own, and with objects that
+    have no keys but their own where the type would ignore others."""
     if isinstance(schema, list):
-        return [_with_languages(s) for s in schema]
+        return [_as_generated(s) for s in schema]
     if not isinstance(schema, dict):
         return schema
-    out = {key: _with_languages(value) for key, value in schema.items()}
+    out = {key: _as_generated(value) for key, value in schema.items()}
+    if out.get("type") == "object" and "properties" in out and "patternProperties" not in out:
+        out.setdefault("additionalProperties", False)
     language = _LANGUAGES.get(str(out.get("format")))
     if out.get("type") == "string" and language is not None:
         del out["format"]

@@ -1,11 +1,11 @@
 """What runs leave behind: spans as they happen, a record of each run, and reading it again.
 
-    from agentrt import trace
+from agentrt import trace
 
-    trace.configure(content=False)                # names, numbers and times, but no texts
-    with trace.latest_run() as run:
-        for span in run.children(run.root().id):
-            print(span.name, span.duration_s)
+trace.configure(content=False)                # names, numbers and times, but no texts
+with trace.latest_run() as run:
+    for span in run.children(run.root().id):
+        print(span.name, span.duration_s)
 """
 
 from agentrt.trace.config import TraceConfig, configure
@@ -21,6 +21,7 @@ from agentrt.trace.spans import (
     SpanStatus,
     add_sink,
     current_span,
+    inside,
     is_recording,
     remove_sink,
     span,
@@ -43,6 +44,7 @@ __all__ = [
     "current_recording",
     "current_span",
     "delete_run",
+    "inside",
     "is_recording",
     "latest_run",
     "list_runs",

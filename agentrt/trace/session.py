@@ -19,6 +19,7 @@ from agentrt.trace.spans import (
     add_sink,
     adopt_orphans,
     forget_everything,
+    inside,
     remove_sink,
     start_span,
 )
@@ -116,7 +117,7 @@ def recording(
         return
     error: BaseException | None = None
     try:
-        with joined.span.current():
+        with inside(joined.span):
             yield joined
     except BaseException as raised:
         error = raised

@@ -232,17 +232,6 @@ class Span:
         for sink in _sinks:
             _tell(sink, lambda sink: sink.ended(self))
 
-    @contextmanager
-    def current(self) -> Generator[Self]:
-        """Makes the span current in a block without ending it there."""
-        outer = _current.get()
-        _current.set(self)
-        try:
-            yield self
-        finally:
-            if _is_within(_current.get(), self):
-                _current.set(outer)
-
     def __enter__(self) -> Self:
         self._outer = _current.get()
         _current.set(self)
@@ -298,6 +287,24 @@ def span(
     CANCELLED. Either goes on up.
     """
     return start_span(kind, name, attributes, parent=parent)
+
+
+@contextmanager
+def inside(outer: Span | None) -> Generator[None]:
+    """Makes a span the current one for a block, and does not end it. Nothing for None.
+
+    For what goes on with something that began elsewhere, as a branch of a program does.
+    """
+    if outer is None:
+        yield
+        return
+    before = _current.get()
+    _current.set(outer)
+    try:
+        yield
+    finally:
+        if _is_within(_current.get(), outer):  # else left in another context than entered
+            _current.set(before)
 
 
 def status_of(error: BaseException | None) -> SpanStatus:

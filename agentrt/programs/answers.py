@@ -1,0 +1,118 @@
+"""What is asked for: how the decoder is bound to it, and how its text becomes a value."""
+
+from __future__ import annotations
+
+import reprlib
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from agentrt.errors import InvalidRequest
+from agentrt.schema import (
+    compile_choices,
+    compile_regex,
+    compile_schema,
+    compiled_in_thread,
+    schema_of,
+)
+from agentrt.schema.types import adapter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from agentrt.schema import Grammar, Vocabulary
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """`grammar` is None for free text. `read` makes the value of a text, and may raise
+    pydantic.ValidationError. `schema` is there where the text is JSON. `wanted` names it."""
+
+    wanted: str
+    grammar: Grammar | None
+    read: Callable[[str], T]
+    schema: dict[str, Any] | None = None
+
+
+_grammars: WeakKeyDictionary[Vocabulary, dict[Hashable, Grammar]] = WeakKeyDictionary()
+_MOST = 256  # grammars kept for one vocabulary
+
+
+async def answer_of(
+    kind: Any,
+    vocabulary: Vocabulary,
+    *,
+    regex: str | None = None,
+    choices: Sequence[str] | None = None,
+) -> Answer[Any]:
+    """How to ask for a type, a JSON schema (a dict), a regex, or one of several texts.
+
+    Raises InvalidRequest for a contradiction, SchemaError for what cannot be enforced.
+    """
+    named = [n for n, v in (("regex", regex), ("choices", choices)) if v is not None]
+    if len(named) == 2 or (named and kind is not str):
+        given = " and ".join([*([] if kind is str else [f"the type {name_of(kind)}"]), *named])
+        raise InvalidRequest(f"{given} were given; an answer is asked for in one way at a time")
+    if choices is not None:
+        texts = _checked(choices)
+        wanted = f"one of {reprlib.repr(list(texts))}"
+        grammar = await _compiled(("choices", texts), vocabulary, partial(_choices, texts))
+        return Answer(wanted, grammar, str)
+    if regex is not None:
+        grammar = await _compiled(("regex", regex), vocabulary, partial(compile_regex, regex))
+        return Answer(f"the regex {reprlib.repr(regex)}", grammar, str)
+    if kind is str:
+        return Answer("text", None, str)
+    schema = kind if isinstance(kind, dict) else schema_of(kind)
+    make = partial(compile_schema, kind)
+    grammar = await _compiled(("type", _key(kind)), vocabulary, make)
+    read = adapter(Any if isinstance(kind, dict) else kind).validate_json
+    return Answer(name_of(kind), grammar, read, schema)
+
+
+def _choices(
+    texts: Sequence[str], vocabulary: Vocabulary, cancelled: Callable[[], bool]
+) -> Grammar:
+    del cancelled  # a few texts are compiled at once
+    return compile_choices(texts, vocabulary)
+
+
+def name_of(kind: Any) -> str:
+    """A type as a person would call it."""
+    if isinstance(kind, dict):
+        title: object = kind.get("title")  # pyright: ignore[reportUnknownMemberType]
+        return str(title) if title else "a JSON schema"
+    if isinstance(kind, type) and not getattr(kind, "__args__", None):
+        return kind.__name__
+    return str(kind).replace("typing.", "")
+
+
+def _checked(choices: Sequence[object]) -> tuple[str, ...]:
+    if isinstance(choices, str) or not all(isinstance(c, str) for c in choices):
+        raise InvalidRequest(f"choices={choices!r}; give a sequence of texts")
+    if not choices or not all(choices):
+        raise InvalidRequest("choices are one or more texts, none of them empty")
+    return tuple(dict.fromkeys(cast("Sequence[str]", choices)))
+
+
+def _key(kind: Any) -> Hashable:
+    try:
+        hash(kind)
+    except TypeError:
+        return repr(kind)
+    return kind
+
+
+async def _compiled(key: Hashable, vocabulary: Vocabulary, make: Callable[..., Grammar]) -> Grammar:
+    """The grammar of `key`, compiled in a thread the first time it is asked for."""
+    known = _grammars.setdefault(vocabulary, {})
+    found = known.get(key)
+    if found is None:
+        found = await compiled_in_thread(partial(make, vocabulary=vocabulary))
+        if len(known) >= _MOST:
+            known.pop(next(iter(known)), None)
+        known[key] = found
+    return found

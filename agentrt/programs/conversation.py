@@ -1,0 +1,131 @@
+"""A conversation: what has been said, and the named generations that came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from agentrt.errors import NoSuchResult, UnsupportedModel
+from agentrt.generation import Usage
+from agentrt.programs.transcript import Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agentrt.programs.generating import Result
+    from agentrt.runtime.runtime import Runtime
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a state and everything forked off it have used; adding goes up to the first state."""
+
+    parent: Tally | None = None
+    usage: Usage = field(default_factory=Usage)
+
+    def add(self, usage: Usage) -> None:
+        self.usage += usage
+        if self.parent is not None:
+            self.parent.add(usage)
+
+
+class Conversation:
+    """What one branch of a program has said and heard. `State` adds the calls that go on from it.
+
+    `results` are the named generations, also those of the state that this one was forked from;
+    `joined` what `join` collected: for each name, the results of several branches.
+    """
+
+    def __init__(self, runtime: Runtime, outer: Conversation | None = None) -> None:
+        self.runtime = runtime
+        self.results: dict[str, Result[Any]] = dict(outer.results) if outer else {}
+        self.joined: dict[str, list[Result[Any]]] = dict(outer.joined) if outer else {}
+        self._transcript = outer.transcript if outer else Transcript()
+        self._start = self._transcript
+        self._tally = Tally(outer._tally if outer else None)
+
+    def system(self, content: str) -> None:
+        """Adds a system message."""
+        self._transcript = self._transcript.with_message("system", content)
+
+    def user(self, content: str, *, images: Sequence[object] = ()) -> None:
+        """Adds a user message. Raises UnsupportedModel for images: no model here takes them."""
+        if images:
+            raise UnsupportedModel(
+                f"{self.runtime.model_name} takes no images and {len(images)} were given; "
+                "say in the text what they show"
+            )
+        self._transcript = self._transcript.with_message("user", content)
+
+    def assistant(self, content: str, **fields: Any) -> None:
+        """Adds to the assistant's turn, opening one if none is open."""
+        self._transcript = self._transcript.with_message("assistant", content, **fields)
+
+    def tool(self, content: str, *, call_id: str | None = None, name: str | None = None) -> None:
+        """Adds what a tool answered."""
+        self._transcript = self._transcript.with_message(
+            "tool", content, tool_call_id=call_id, name=name
+        )
+
+    def text(self, text: str) -> None:
+        """Adds to a plain prompt, with no roles and no template."""
+        self._transcript = self._transcript.with_text(text)
+
+    @property
+    def transcript(self) -> Transcript:
+        """Everything said, as an immutable value."""
+        return self._transcript
+
+    @property
+    def text_so_far(self) -> str:
+        """Everything said, without the template."""
+        return self._transcript.said
+
+    @property
+    def text_since_fork(self) -> str:
+        """What was said since this state was forked off (or began)."""
+        return self._transcript.said_since(self._start)
+
+    def join(self, branches: Sequence[Self]) -> list[str]:
+        """Takes in the named generations of branches; returns the text that each of them added.
+
+        `s[name]` is then the list of the branches' values. What the branches said is not said here:
+        add what should be.
+        """
+        for branch in branches:
+            for name, result in branch.results.items():
+                if self.results.get(name) is not result:
+                    self.joined.setdefault(name, []).append(result)
+        return [branch.text_since_fork for branch in branches]
+
+    def adopt(self, branch: Self) -> None:
+        """Goes on as a branch did: all it said and its named generations become this state's."""
+        self._transcript = branch.transcript
+        self.results = dict(branch.results)
+        self.joined = dict(branch.joined)
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of a named generation, or the list of values that `join` collected."""
+        if name in self.joined:
+            return [result.value for result in self.joined[name]]
+        return self.result(name).value
+
+    def result(self, name: str) -> Result[Any]:
+        """A named generation: value, text, log-probabilities, usage. Raises NoSuchResult."""
+        try:
+            return self.results[name]
+        except KeyError:
+            known = ", ".join(self.results) or "none"
+            raise NoSuchResult(f"no generation is named {name!r}; there are: {known}") from None
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of everything generated by this state and what was forked off it."""
+        return self._tally.usage
+
+    def _keep(self, name: str | None, result: Result[Any]) -> None:
+        """What a generation wrote becomes part of what was said."""
+        self._transcript = self._transcript.going_on(result.text)
+        if name is not None:
+            self.results[name] = result
+            self.joined.pop(name, None)

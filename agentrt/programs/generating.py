@@ -1,0 +1,168 @@
+"""One answer from the model: within the budgets, and mended until its type takes it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
+
+from pydantic import ValidationError
+
+from agentrt.errors import DeadlineExceeded
+from agentrt.programs.budget import check_time, reserved
+from agentrt.programs.repair import Repairs
+from agentrt.trace import SpanKind, span
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from agentrt.errors import Attempt
+    from agentrt.generation import Completion, SamplingParams, Selection
+    from agentrt.matching import Constraint
+    from agentrt.programs.answers import Answer
+    from agentrt.programs.budget import Grant
+    from agentrt.runtime.runtime import Runtime
+
+T = TypeVar("T")
+
+MAX_TOKENS = 512
+"""Output tokens of a generation that names no `max_tokens`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Generic[T]):
+    """A generation of a program: its value, the text that it was read from, and how it went.
+
+    `completion` has token ids, log-probabilities (where asked for), usage and timings of the whole,
+    repairs included. `attempts` are the answers that validators refused before this one;
+    `selection` is there where `select` chose.
+    """
+
+    value: T
+    text: str
+    completion: Completion
+    attempts: tuple[Attempt, ...] = ()
+    selection: Selection | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """How a generation is asked for, beside its prompt and its answer."""
+
+    params: SamplingParams
+    repairs: int = 3
+    priority: int = 0
+    timeout: float | None = None
+    namespace: str = ""
+
+    @property
+    def max_tokens(self) -> int:
+        return MAX_TOKENS if self.params.max_tokens is None else self.params.max_tokens
+
+    def within(self, runtime: Runtime, prompt: Sequence[int]) -> Asking:
+        """The same with `max_tokens` named: what the context has left, if that is less than usual.
+
+        Where nothing is left it stays as usual, for the runtime to refuse the prompt.
+        """
+        left = runtime.context_length - len(prompt)
+        if self.params.max_tokens is not None or not 0 < left < MAX_TOKENS:
+            return self
+        return replace(self, params=self.params.model_copy(update={"max_tokens": left}))
+
+    def less(self, tokens: int) -> Asking:
+        """The same with fewer output tokens to go."""
+        left = max(self.max_tokens - tokens, 0)
+        return replace(self, params=self.params.model_copy(update={"max_tokens": left}))
+
+
+class Call(TypedDict):
+    """Keywords of `Runtime.generate` and `Runtime.stream`."""
+
+    params: SamplingParams
+    priority: int
+    timeout: float | None
+    namespace: str
+
+
+async def generated(
+    runtime: Runtime, prompt: Sequence[int], answer: Answer[T], asking: Asking
+) -> Result[T]:
+    """Asks until the text reads as a value. Raises AnswerRejected with every attempt."""
+    asking = asking.within(runtime, prompt)
+    whole = await completed(runtime, prompt, answer.grammar, asking)
+    return await mended(runtime, prompt, answer, asking, whole)
+
+
+async def mended(
+    runtime: Runtime,
+    prompt: Sequence[int],
+    answer: Answer[T],
+    asking: Asking,
+    whole: Completion,
+) -> Result[T]:
+    """Reads a completion; of one that its type refuses, the refused fields are asked for again."""
+    repairs = Repairs(answer, runtime.vocabulary, asking.repairs)
+    while True:
+        try:
+            value = answer.read(whole.text)
+        except ValidationError as error:
+            with span(SpanKind.VALIDATION, f"repair {answer.wanted}") as current:
+                resumed = await repairs.resume(whole.token_ids, error)
+                last = repairs.attempts[-1]
+                current.set(pointer=last.pointer, reason=last.reason)
+                kept = resumed.token_ids
+                more = await completed(runtime, [*prompt, *kept], resumed, asking.less(len(kept)))
+                whole = _spliced(runtime, whole, len(kept), more)
+        else:
+            return Result(value, whole.text, whole, tuple(repairs.attempts))
+
+
+async def completed(
+    runtime: Runtime, prompt: Sequence[int], constraint: Constraint | None, asking: Asking
+) -> Completion:
+    """One generation that takes what it may of the budgets around it.
+
+    Raises BudgetExhausted, and what `Runtime.generate` raises.
+    """
+    async with granted(constraint, asking) as (grant, call):
+        done = await runtime.generate(prompt, constraint=constraint, **call)
+        grant.spent = done.usage.output_tokens
+        return done
+
+
+@asynccontextmanager
+async def granted(
+    constraint: Constraint | None, asking: Asking
+) -> AsyncGenerator[tuple[Grant, Call]]:
+    """What a call may take of the budgets around it, and its arguments within them."""
+    at_least = constraint.min_tokens if constraint is not None else 1
+    async with reserved(asking.max_tokens, at_least) as grant:
+        timeouts = [t for t in (asking.timeout, grant.timeout) if t is not None]
+        try:
+            yield (
+                grant,
+                Call(
+                    params=asking.params.model_copy(update={"max_tokens": grant.tokens}),
+                    priority=asking.priority,
+                    timeout=min(timeouts, default=None),
+                    namespace=asking.namespace,
+                ),
+            )
+        except DeadlineExceeded:
+            check_time()  # the budget's end, if it was that, and not the call's own
+            raise
+
+
+def _spliced(runtime: Runtime, first: Completion, kept: int, then: Completion) -> Completion:
+    """`then` as the rest of `first`, of which `kept` tokens stay; counts what both took."""
+    token_ids = first.token_ids[:kept] + then.token_ids
+    pieces = runtime.vocabulary.tokens
+    return replace(
+        then,
+        text=b"".join(pieces[token] or b"" for token in token_ids).decode(),
+        token_ids=token_ids,
+        token_kinds=first.token_kinds[:kept] + then.token_kinds,
+        logprobs=None if then.logprobs is None else (first.logprobs or ())[:kept] + then.logprobs,
+        usage=first.usage + then.usage,
+        timings=first.timings + then.timings,
+    )

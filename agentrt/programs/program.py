@@ -1,0 +1,113 @@
+"""Programs: async functions that are given a fresh state, and recorded as one run of steps."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
+
+from agentrt.errors import InvalidRequest
+from agentrt.programs.ambient import run_sync
+from agentrt.programs.state import State
+from agentrt.trace import SpanKind, span
+
+if TYPE_CHECKING:
+    from agentrt.generation import SamplingOptions
+    from agentrt.programs.budget import Budget
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Body = Callable[Concatenate[State, P], Awaitable[T]]
+
+
+class Program(Generic[P, T]):
+    """An async function of a state; made by :func:`program`.
+
+    Call it without the state: `await solve("...")` gives it a fresh one of the current runtime.
+    `await solve.on(state, "...")` lets it go on from a state of yours. `solve.sync("...")` runs it
+    from code that is not async.
+    """
+
+    def __init__(
+        self,
+        body: Body[P, T],
+        *,
+        name: str | None = None,
+        budget: Budget | None = None,
+        **defaults: Unpack[SamplingOptions],
+    ) -> None:
+        if not inspect.iscoroutinefunction(body):
+            raise InvalidRequest(
+                f"@program is for `async def f(s: State, ...)`; "
+                f"{getattr(body, '__name__', body)!r} is not async"
+            )
+        functools.update_wrapper(self, body)
+        self.name = name or body.__name__
+        self._body = body
+        self._budget = budget
+        self._defaults = defaults
+        signature = inspect.signature(body)
+        self.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
+
+    async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        state = State(**self._defaults)
+        return await self.on(state, *args, **kwargs)
+
+    async def on(self, state: State, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Runs it on a state that something was said in already."""
+        described = {"agentrt.program.arguments": lambda: _described(args, kwargs)}
+        with (
+            span(SpanKind.PROGRAM, self.name, described, parent=state.span) as current,
+            self._budget.fresh() if self._budget is not None else nullcontext(),
+            state.recorded_in(current),
+        ):
+            result = await self._body(state, *args, **kwargs)
+            current.set({"agentrt.program.result": lambda: _shown(result)})
+            return result
+
+    def sync(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Runs it to its end from code that is not async, also where an event loop runs already.
+
+        Outside `async with Runtime()` it uses one that is opened for the process.
+        """
+        return run_sync(functools.partial(self, *args, **kwargs))
+
+    def __repr__(self) -> str:
+        return f"<program {self.name}>"
+
+
+@overload
+def program(body: Body[P, T], /) -> Program[P, T]: ...
+@overload
+def program(
+    *,
+    name: str | None = None,
+    budget: Budget | None = None,
+    **defaults: Unpack[SamplingOptions],
+) -> Callable[[Body[P, T]], Program[P, T]]: ...
+def program(body: Body[P, T] | None = None, /, **options: Any) -> Any:
+    """Makes a program of `async def f(s: State, ...) -> T`, called as `await f(...)`.
+
+        @program
+        async def answer(s: State, question: str) -> str:
+            s.user(question)
+            return await s.gen()
+
+    With options: `budget` limits every run, sampling options are the defaults of its generations,
+    and with a `seed` those that sample are repeatable. It keeps its signature, less the state.
+    """
+    if body is not None:
+        return Program(body)
+    return functools.partial(Program, **options)
+
+
+def _described(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    parts = [_shown(value) for value in args]
+    return ", ".join([*parts, *(f"{name}={_shown(value)}" for name, value in kwargs.items())])
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 2_000 else f"{text[:2_000]}..."

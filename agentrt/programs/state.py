@@ -1,0 +1,357 @@
+"""State: what a program has said and heard so far, and the calls that go on from it."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast, overload
+
+from agentrt.errors import AnswerRejected, Attempt, PromptTooLong, Retry
+from agentrt.generation import Completion, FinishReason, SamplingOptions
+from agentrt.programs.answers import answer_of
+from agentrt.programs.budget import reserved
+from agentrt.programs.combine import gather
+from agentrt.programs.conversation import Conversation
+from agentrt.programs.generating import Asking, Result, generated, granted, mended
+from agentrt.programs.streams import Growth, StateStream
+from agentrt.runtime.checks import make_params
+from agentrt.runtime.runtime import current_runtime
+from agentrt.trace import SpanKind, inside, start_span
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
+
+    from agentrt.programs.answers import Answer
+    from agentrt.programs.transcript import Transcript
+    from agentrt.runtime.runtime import Runtime
+    from agentrt.runtime.selecting import Normalisation
+    from agentrt.schema import Partial
+    from agentrt.trace import Span
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+C = TypeVar("C", bound=str)
+
+
+class GenOptions(SamplingOptions, total=False):
+    """Keywords of `gen` and `stream`: the sampling options, and how to go about it.
+
+    `name` keeps the result under that name. `repairs` is how many fields that a validator refuses
+    are asked for again. `priority`, `timeout` (seconds) and `namespace` are as for
+    `Runtime.generate`.
+    """
+
+    name: str
+    repairs: int
+    priority: int
+    timeout: float
+    namespace: str
+
+
+class _How(TypedDict, total=False):
+    repairs: int
+    priority: int
+    timeout: float
+    namespace: str
+
+
+class State(Conversation):
+    """The conversation of one branch of a program.
+
+        s.system("You are brief.")
+        s.user("Name a colour.")
+        colour = await s.gen(name="colour", max_tokens=8)
+        s.user("Its hex code?")
+        code = await s.gen(regex="#[0-9a-f]{6}")
+
+    Roles append. A generation goes on in the assistant's turn, so `s.assistant("Answer:")` before
+    it begins the answer. `s.text(...)` in place of roles is a plain prompt, for base models. A fork
+    has all that was said before it, costs nothing to make, and shares the computed prefix.
+
+    Sampling options given here are the defaults of every generation. With a `seed`, each generation
+    that samples gets a seed of its own from it, by its place in the tree of forks: the same program
+    on the same input then gives the same answers, in whatever order its branches run. `origin` is
+    the runtime to ask (the current one unless given), or a state to go on from.
+    """
+
+    def __init__(
+        self,
+        origin: Runtime | State | None = None,
+        **defaults: Unpack[SamplingOptions],
+    ) -> None:
+        outer = origin if isinstance(origin, State) else None
+        runtime = outer.runtime if outer is not None else cast("Runtime | None", origin)
+        super().__init__(runtime if runtime is not None else current_runtime(), outer)
+        self._seed = outer._seed if outer is not None else defaults.pop("seed", None)
+        self._defaults = outer._defaults if outer is not None else defaults
+        self._span: Span | None = None
+        self._path: tuple[int, ...] = ()
+        self._asked = 0
+        self._forks = 0
+        self._branches: list[Span] = []
+
+    def __repr__(self) -> str:
+        path = ".".join(map(str, self._path)) or "root"
+        return f"<State {path}: ...{self.text_so_far[-40:]!r}>"
+
+    @overload
+    async def gen(
+        self,
+        /,
+        *,
+        regex: str | None = None,
+        check: Callable[[str], Any] | None = None,
+        retries: int = 2,
+        **options: Unpack[GenOptions],
+    ) -> str: ...
+    @overload
+    async def gen(
+        self,
+        /,
+        *,
+        choices: Sequence[C],
+        check: Callable[[C], Any] | None = None,
+        retries: int = 2,
+        **options: Unpack[GenOptions],
+    ) -> C: ...
+    @overload
+    async def gen(
+        self,
+        kind: type[T],
+        /,
+        *,
+        check: Callable[[T], Any] | None = None,
+        retries: int = 2,
+        **options: Unpack[GenOptions],
+    ) -> T: ...
+    @overload
+    async def gen(
+        self,
+        kind: Any,
+        /,
+        *,
+        check: Callable[[Any], Any] | None = None,
+        retries: int = 2,
+        **options: Unpack[GenOptions],
+    ) -> Any: ...
+    async def gen(
+        self,
+        kind: Any = str,
+        /,
+        *,
+        regex: str | None = None,
+        choices: Sequence[str] | None = None,
+        check: Callable[[Any], Any] | None = None,
+        retries: int = 2,
+        **options: Unpack[GenOptions],
+    ) -> Any:
+        """Generates text, a value of any type, a match of `regex`, or one of `choices`.
+
+        A type or a JSON schema (a dict) is written as compact JSON, valid by construction, and
+        `max_tokens` (512 unless given) never cuts it; a text that was cut says so in
+        `s.result(name).completion.finish_reason`. A field that the type's own validators refuse is
+        asked for again, up to `repairs` times (3). `check` is a function, sync or async, of the
+        value: by raising Retry or ValueError with a reason, or returning False, it has the model
+        told why and asked again, up to `retries` times; only the accepted answer stays in the
+        state.
+
+        Raises InvalidRequest, SchemaError, AnswerRejected, BudgetExhausted, and what
+        `Runtime.generate` raises.
+        """
+        answer = await answer_of(kind, self.runtime.vocabulary, regex=regex, choices=choices)
+        name, asking = self._asking(options)
+        result = await self._accepted(answer, asking, check, retries)
+        self._keep(name, result)
+        return result.value
+
+    @overload
+    def stream(
+        self, /, *, regex: str | None = None, **options: Unpack[GenOptions]
+    ) -> StateStream[str, str]: ...
+    @overload
+    def stream(
+        self, kind: type[T], /, **options: Unpack[GenOptions]
+    ) -> StateStream[T, Partial]: ...
+    @overload
+    def stream(self, kind: Any, /, **options: Unpack[GenOptions]) -> StateStream[Any, Partial]: ...
+    def stream(
+        self, kind: Any = str, /, *, regex: str | None = None, **options: Unpack[GenOptions]
+    ) -> StateStream[Any, Any]:
+        """As `gen`, in pieces that are shown as they come; see :class:`StateStream`."""
+        name, asking = self._asking(options)
+        growth: Growth[Any] = Growth(is_text=kind is str)
+        return StateStream(growth, self._pieces(growth, kind, regex, name, asking))
+
+    async def select(
+        self, choices: Sequence[C], *, name: str | None = None, by: Normalisation = "token_length"
+    ) -> C:
+        """The choice that the model finds likeliest here; it becomes part of what was said.
+
+        Scores of all choices are in `s.result(name).selection`. See `Runtime.select` for `by`.
+        """
+        with self._asked_from(self._transcript) as prompt:
+            async with reserved(0, 0):
+                found = await self.runtime.select(prompt, choices, by=by)
+        self._tally.add(found.usage)
+        best = found.choices[found.index]
+        tokens = tuple(logprob.token_id for logprob in best.logprobs)
+        completion = Completion(
+            found.text,
+            tokens,
+            FinishReason.STOP,
+            usage=found.usage,
+            timings=found.timings,
+            logprobs=best.logprobs,
+        )
+        chosen = choices[found.index]
+        self._keep(name, Result(chosen, found.text, completion, selection=found))
+        return chosen
+
+    def fork(self, count: int) -> list[State]:
+        """`count` states that go on from here, each its own way.
+
+        What they share is computed once, also when all of them start in the same moment. Run them
+        with `gather`, or use `each`.
+        """
+        self._forks += 1
+        return [self._forked(index) for index in range(count)]
+
+    def copy(self) -> State:
+        """One more state that goes on from here."""
+        return self.fork(1)[0]
+
+    async def each(
+        self,
+        branch: Callable[[State, Item], Awaitable[T]],
+        items: Iterable[Item],
+        *,
+        limit: int | None = None,
+    ) -> list[T]:
+        """Runs `branch(fork, item)` for every item at once; the results, in order.
+
+        The first exception cancels the others and is raised here.
+        """
+        given = list(items)
+
+        async def run(state: State, item: Item) -> T:
+            span = state._span
+            if span is None:
+                return await branch(state, item)
+            with span:
+                return await branch(state, item)
+
+        forks = self.fork(len(given))
+        return await gather(*map(run, forks, given), limit=limit)
+
+    @property
+    def span(self) -> Span | None:
+        """What this branch is recorded as, inside a program."""
+        return self._span
+
+    @contextmanager
+    def recorded_in(self, span: Span) -> Generator[None]:
+        """What is asked inside is recorded under `span`; branches made inside end with it."""
+        outer, self._span = self._span, span
+        branches, self._branches = self._branches, []
+        try:
+            yield
+        finally:
+            for branch in self._branches:
+                branch.end()
+            self._span, self._branches = outer, branches
+
+    def _asking(self, options: GenOptions) -> tuple[str | None, Asking]:
+        merged: dict[str, Any] = {**self._defaults, **options}
+        name = merged.pop("name", None)
+        how = {key: merged.pop(key) for key in _How.__annotations__ if key in merged}
+        params = make_params(**merged)
+        if params.temperature > 0 and params.seed is None and self._seed is not None:
+            params = params.model_copy(update={"seed": self._next_seed()})
+        return name, Asking(params=params, **how)
+
+    def _next_seed(self) -> int:
+        place = repr((self._seed, self._path, self._asked)).encode()
+        self._asked += 1
+        return int.from_bytes(hashlib.blake2b(place, digest_size=8).digest(), "little") >> 1
+
+    async def _accepted(
+        self, answer: Answer[T], asking: Asking, check: Callable[[T], Any] | None, retries: int
+    ) -> Result[T]:
+        """An answer that passes `check`, in at most `retries` more attempts than one."""
+        attempts: list[Attempt] = []
+        transcript = self._transcript
+        while True:
+            with self._asked_from(transcript) as prompt:
+                result = await generated(self.runtime, prompt, answer, asking)
+            self._tally.add(result.completion.usage)
+            reason = await _objection(check, result.value)
+            if reason is None:
+                return replace(result, attempts=(*attempts, *result.attempts))
+            attempts.append(Attempt(result.text, "", reason))
+            if len(attempts) > retries:
+                why = f"the limit of {retries} retries is reached"
+                raise AnswerRejected(answer.wanted, attempts, why)
+            transcript = transcript.going_on(result.text).objected(reason)
+
+    async def _pieces(
+        self,
+        growth: Growth[Any],
+        kind: Any,
+        regex: str | None,
+        name: str | None,
+        asking: Asking,
+    ) -> AsyncGenerator[Any]:
+        answer = await answer_of(kind, self.runtime.vocabulary, regex=regex)
+        with self._asked_from(self._transcript) as prompt:
+            asking = asking.within(self.runtime, prompt)
+            async with granted(answer.grammar, asking) as (grant, call):
+                running = self.runtime.stream(prompt, constraint=answer.grammar, **call)
+                async with running:
+                    async for chunk in running:
+                        piece = growth.add(chunk.text)
+                        if piece is not None:
+                            yield piece
+                grant.spent = running.completion.usage.output_tokens
+            result = await mended(self.runtime, prompt, answer, asking, running.completion)
+        self._tally.add(result.completion.usage)
+        self._keep(name, result)
+        growth.result = result
+        if result.attempts:
+            growth.text = ""
+            yield growth.add(result.text)
+
+    @contextmanager
+    def _asked_from(self, transcript: Transcript) -> Generator[list[int]]:
+        """The prompt of a transcript; what is asked inside belongs to this branch."""
+        with inside(self._span):
+            try:
+                yield transcript.tokens(self.runtime)
+            except PromptTooLong as error:
+                raise transcript.counted(error, self.runtime) from None
+
+    def _forked(self, index: int) -> State:
+        state = State(self)
+        state._path = (*self._path, self._forks, index)
+        state._branches = self._branches
+        if self._span is not None:
+            name = f"branch {index + 1}"
+            state._span = start_span(SpanKind.BRANCH, name, parent=self._span)
+            self._branches.append(state._span)
+        return state
+
+
+async def _objection(check: Callable[[T], Any] | None, value: T) -> str | None:
+    """Why `check` will not have a value; None where it will."""
+    if check is None:
+        return None
+    try:
+        verdict = check(value)
+        if inspect.isawaitable(verdict):
+            verdict = await verdict
+    except Retry as retry:
+        return retry.reason
+    except ValueError as error:
+        return str(error)
+    return "it does not pass the check." if verdict is False else None
