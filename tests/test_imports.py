@@ -24,7 +24,8 @@ FLOORS: dict[str, int] = {
             ["schema"],
             ["runtime"],
             ["programs"],
-            ["trace.viewer", "trace.replay", "testing"],
+            ["trace.viewer", "trace.export", "trace.replay", "testing"],
+            ["trace.commands"],
             ["cli"],
         ]
     )
@@ -54,6 +55,8 @@ TENSORS = {
     ]
 }
 ONLY_HERE = {"flashinfer": {"agentrt.runtime.attention.flashinfer"}}
+# Named there for the type checker and loaded when it is first asked for.
+LATER = {("agentrt.trace", "agentrt.trace.viewer")}
 NEVER = {"benchmarks", "recipes", "tests"}
 
 
@@ -102,7 +105,8 @@ def wrong_imports(name: str, source: str, *, is_package: bool = False) -> list[s
     wrong: list[str] = []
     for target in imported(name, source, is_package=is_package):
         root = target.partition(".")[0]
-        if root == "agentrt" and floor(target) > floor(name):
+        above = root == "agentrt" and floor(target) > floor(name)
+        if above and (name, target) not in LATER:
             wrong.append(f"{name} imports {target}, which stands above it")
         if root in NEVER:
             wrong.append(f"{name} imports {target}, which is no part of the package")
