@@ -59,6 +59,16 @@ class Asking:
     def max_tokens(self) -> int:
         return MAX_TOKENS if self.params.max_tokens is None else self.params.max_tokens
 
+    def within(self, runtime: Runtime, prompt: Sequence[int]) -> Asking:
+        """The same with `max_tokens` named: what the context has left, if that is less than usual.
+
+        Where nothing is left it stays as usual, for the runtime to refuse the prompt.
+        """
+        left = runtime.context_length - len(prompt)
+        if self.params.max_tokens is not None or not 0 < left < MAX_TOKENS:
+            return self
+        return replace(self, params=self.params.model_copy(update={"max_tokens": left}))
+
     def less(self, tokens: int) -> Asking:
         """The same with fewer output tokens to go."""
         left = max(self.max_tokens - tokens, 0)
@@ -78,6 +88,7 @@ async def generated(
     runtime: Runtime, prompt: Sequence[int], answer: Answer[T], asking: Asking
 ) -> Result[T]:
     """Asks until the text reads as a value. Raises AnswerRejected with every attempt."""
+    asking = asking.within(runtime, prompt)
     whole = await completed(runtime, prompt, answer.grammar, asking)
     return await mended(runtime, prompt, answer, asking, whole)
 

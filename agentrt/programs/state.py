@@ -305,6 +305,7 @@ class State(Conversation):
     ) -> AsyncGenerator[Any]:
         answer = await answer_of(kind, self.runtime.vocabulary, regex=regex)
         with self._asked_from(self._transcript) as prompt:
+            asking = asking.within(self.runtime, prompt)
             async with granted(answer.grammar, asking) as (grant, call):
                 running = self.runtime.stream(prompt, constraint=answer.grammar, **call)
                 async with running:

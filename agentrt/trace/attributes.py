@@ -132,9 +132,9 @@ VALIDATION_ATTEMPT: Final = "agentrt.validation.attempt"
 VALIDATION_ERRORS: Final = "agentrt.validation.errors"
 
 # The run and what it ran on.
+RUNTIME_ID: Final = "agentrt.runtime.id"
+"""Which of the run's runtimes served a generation."""
 RUN_COMMAND: Final = "agentrt.run.command"
-RUN_DROPPED: Final = "agentrt.run.dropped"
-"""How many records the recorder had to drop to keep up."""
 RUNTIME_CONFIG: Final = "agentrt.runtime.config"
 RUNTIME_CONTEXT_LENGTH: Final = "agentrt.runtime.context_length"
 RUNTIME_SLOTS: Final = "agentrt.runtime.slots"
@@ -151,30 +151,46 @@ ENGINE_SLOTS_CACHED: Final = "agentrt.engine.slots_cached"
 ENGINE_SLOTS_HELD: Final = "agentrt.engine.slots_held"
 ENGINE_EVICTED: Final = "agentrt.engine.evicted"
 
-CONTENT: Final = frozenset(
+LARGE: Final = frozenset(
     {
-        EXCEPTION_MESSAGE,
         SYSTEM_INSTRUCTIONS,
         INPUT_MESSAGES,
         OUTPUT_MESSAGES,
+        TOOL_DEFINITIONS,
         TOOL_CALL_ARGUMENTS,
         TOOL_CALL_RESULT,
-        REQUEST_STOP_SEQUENCES,
-        REQUEST_STOP_TOKEN_IDS,
-        REQUEST_LOGIT_BIAS,
-        RESPONSE_STOPPED_BY,
         PROMPT_TEXT,
         PROMPT_IDS,
         PROMPT_LOGPROBS,
         OUTPUT_TEXT,
         TOKEN_IDS,
+        TOKEN_KINDS,
         TOKEN_LOGPROBS,
         TOKEN_TOP,
         SELECT_CHOICES,
         PROGRAM_ARGUMENTS,
         PROGRAM_RESULT,
         VALIDATION_ERRORS,
-        RUN_COMMAND,
     }
 )
-"""Attributes that say what was written, not only how it went; left out on request."""
+"""Attributes that a store keeps apart from the others and reads only when they are asked for."""
+
+CONTENT: Final = (LARGE - {TOOL_DEFINITIONS, TOKEN_KINDS}) | {
+    EXCEPTION_MESSAGE,
+    REQUEST_STOP_SEQUENCES,
+    REQUEST_STOP_TOKEN_IDS,
+    REQUEST_LOGIT_BIAS,
+    REQUEST_NAMESPACE,
+    RESPONSE_STOPPED_BY,
+    CONSTRAINT,
+    RUN_COMMAND,
+}
+"""Attributes that say what was written, not only how it went; a record can do without."""
+
+STRUCTURE: Final = (
+    frozenset(
+        value for name, value in list(globals().items()) if name.isupper() and type(value) is str
+    )
+    - CONTENT
+)
+"""The other ones."""

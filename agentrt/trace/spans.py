@@ -16,7 +16,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
@@ -139,6 +139,13 @@ def adopt_orphans(parent: Span | None) -> None:
     _adopter = parent
 
 
+def forget_everything() -> None:
+    """Removes every sink and parent by default: for a process that was forked from a recorded one,
+    where what the sinks stand on stayed behind."""
+    global _sinks, _guard, _adopter
+    _sinks, _guard, _adopter = (), threading.Lock(), None
+
+
 class Span:
     """Something that takes time, live: it changes until it has ended.
 
@@ -250,12 +257,14 @@ def start_span(
     attributes: Mapping[str, Lazy] | None = None,
     *,
     parent: Span | None = None,
+    is_root: bool = False,
 ) -> Span:
     """A running span that is current nowhere; whoever asked for it calls `end`.
 
-    For what does not begin and end in one block. `parent` is as for :func:`span`.
+    For what does not begin and end in one block. `parent` is as for :func:`span`; with `is_root` it
+    has none and begins a run.
     """
-    made = Span(kind, name, parent or _current.get() or _adopter)
+    made = Span(kind, name, None if is_root else parent or _current.get() or _adopter)
     if _sinks:
         if attributes:
             made.attributes.update(_evaluated(attributes, {}))
@@ -289,12 +298,13 @@ def inside(outer: Span | None) -> Generator[None]:
     if outer is None:
         yield
         return
-    token = _current.set(outer)
+    before = _current.get()
+    _current.set(outer)
     try:
         yield
     finally:
-        with suppress(ValueError):  # left in another context than entered, as generators can be
-            _current.reset(token)
+        if _is_within(_current.get(), outer):  # else left in another context than entered
+            _current.set(before)
 
 
 def status_of(error: BaseException | None) -> SpanStatus:

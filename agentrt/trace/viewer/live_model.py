@@ -89,7 +89,7 @@ class LiveModel:
 
     def event(self, span: Span, event: Event) -> None:
         """A piece of a text that is being written adds to what is shown of it."""
-        piece = event.attributes.get("text")
+        piece = event.attributes.get(names.OUTPUT_TEXT)
         if isinstance(piece, str):
             self._streamed[span.id] = (self._streamed.get(span.id, "") + piece)[-_TAIL:]
 
