@@ -28,6 +28,7 @@ class Glyphs:
     empty: str
     cut: str
     dot: str
+    line: str
     closed: str
     opened: str
     """Before what can be unfolded, and what is."""
@@ -48,6 +49,7 @@ UNICODE = Glyphs(
     empty="░",
     cut="…",
     dot="·",
+    line="━",
     closed="▸",
     opened="▾",
 )
@@ -62,10 +64,11 @@ ASCII = Glyphs(
     corner="`-",
     bar="| ",
     full="#",
-    half="=",
+    half="+",
     empty=".",
     cut="~",
     dot="-",
+    line="=",
     closed=">",
     opened="v",
 )
