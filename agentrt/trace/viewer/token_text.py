@@ -86,8 +86,9 @@ def legend(shown: Sequence[Piece] | None = None) -> Text:
         count = sum(piece.origin is origin for piece in shown) if shown is not None else None
         if count == 0:
             continue
-        text.append(f" {origin.value} ", f"{style} reverse")
-        text.append(f" {count:,}  " if count is not None else "  ")
+        # Spaces that do not break: a colour stays with its name.
+        text.append(f"\u00a0{origin.value}\u00a0", f"{style} reverse")
+        text.append(f"\u00a0{count:,}  " if count is not None else "  ")
     text.rstrip()
     return text
 

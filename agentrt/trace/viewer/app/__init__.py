@@ -22,7 +22,9 @@ class ViewerApp(App[None]):
     """The list of runs, or one of them. Colours are the terminal's own, on its background."""
 
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("t", "light_or_dark", "light/dark", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("t", "light_or_dark", "light/dark", show=False)
+    ]
 
     def __init__(self, folder: Path | None = None, run: RecordedRun | None = None) -> None:
         super().__init__()

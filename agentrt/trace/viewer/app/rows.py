@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -14,16 +15,13 @@ from textual.strip import Strip
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rich.text import Text
     from textual import events
-
-_CURSOR = "reverse"
 
 
 class Rows(ScrollView, can_focus=True):
     """Lines by number: `count()` says how many there are, `line(number, width)` makes one."""
 
-    DEFAULT_CSS = "Rows { height: 1fr; background: transparent; }"
+    DEFAULT_CSS = "Rows { height: 1fr; padding: 0 1; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "step(-1)", "up", show=False),
         Binding("down,j", "step(1)", "down", show=False),
@@ -81,7 +79,7 @@ class Rows(ScrollView, can_focus=True):
         text = self._line(index, width)
         text.truncate(width, pad=True)
         if index == self.cursor and self.has_focus:
-            text.stylize(_CURSOR)
+            text = Text(text.plain, "reverse")  # colours on a reversed line would not be readable
         elif index == self.cursor:
             text.stylize("underline")
         console = self.app.console

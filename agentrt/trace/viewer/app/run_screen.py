@@ -41,11 +41,13 @@ class RunScreen(Screen[None]):
     #views { width: 3fr; height: 1fr; }
     #detail { width: 2fr; border-left: vkey $panel; padding: 0 1; display: none; }
     RunScreen.wide #detail { display: block; }
+    RunScreen.whole #detail { display: none; }
     RunScreen.reading #detail { display: block; width: 1fr; border-left: none; }
     RunScreen.reading #views { display: none; }
     #choices { background: $panel; padding: 0 1; display: none; dock: top; max-height: 50%; }
     #find { display: none; height: 3; }
     TabPane { padding: 0; }
+    #usage-rows { padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "view(1)", "next view", priority=True),
@@ -152,6 +154,7 @@ class RunScreen(Screen[None]):
         views = self.query_one(TabbedContent)
         self.remove_class("reading")
         views.active = _VIEWS[(_VIEWS.index(views.active) + by) % len(_VIEWS)]
+        self.set_class(views.active in {"usage", "radix"}, "whole")
         self.query_one(f"#{views.active}-rows").focus()
 
     def action_unfold(self) -> None:
@@ -192,8 +195,9 @@ class RunScreen(Screen[None]):
             return
         self._hit = (self._hit + by) % len(self._hits)
         hit = self._hits[self._hit]
-        if self.query_one(TabbedContent).active not in {"tree", "waterfall"}:
+        if self.has_class("whole"):
             self.query_one(TabbedContent).active = "tree"
+            self.remove_class("whole")
         rows = self._focused_rows()
         rows.focus()
         index = self.tree_of_spans.index_of(hit.span_id)

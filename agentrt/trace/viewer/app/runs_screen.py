@@ -67,7 +67,11 @@ class RunsScreen(Screen[None]):
         info = self._shown[index]
         mark = "◆ " if self._marked is not None and info.id == self._marked.id else "  "
         took = "" if info.duration_s is None else lasted(info.duration_s)
-        text = Text(mark, "magenta").append(f"{info.state.value:<12}", STATE_STYLES[info.state])
+        text = (
+            Text()
+            .append(mark, "magenta")
+            .append(f"{info.state.value:<12}", STATE_STYLES[info.state])
+        )
         ends = f"{when(info.started_ns):>17} {took:>6}"
         if width >= 80:
             usage = info.usage
