@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentrt.trace.export.values import run_value, span_value, spans_of
 
@@ -17,7 +17,7 @@ def jsonl(run: RecordedRun) -> Iterator[str]:
     """Lines, each an object whose `type` is run, runtime or span."""
     yield _line("run", run_value(run.info()))
     for runtime in run.runtimes():
-        value = {
+        value: dict[str, Any] = {
             "id": runtime.id,
             "model": runtime.model,
             "attributes": dict(runtime.attributes),
@@ -27,5 +27,5 @@ def jsonl(run: RecordedRun) -> Iterator[str]:
         yield _line("span", span_value(run, span))
 
 
-def _line(kind: str, value: dict[str, object]) -> str:
+def _line(kind: str, value: dict[str, Any]) -> str:
     return json.dumps({"type": kind, **value}, ensure_ascii=False, separators=(",", ":")) + "\n"

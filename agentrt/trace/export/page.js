@@ -147,10 +147,12 @@ function drawBars(span) {
   };
   const g = span.generation, phases = g && g.decode_s != null;
   if (phases) {
+    const names = ["queue", "prefill", "decode"], spent = names.reduce((sum, name) => sum + g[name + "_s"] * 1e6, 0);
+    const scale = Math.min(1, (span.end - span.start) / (spent || 1));  // measured on another clock
     let from = span.start;
-    for (const name of ["queue", "prefill", "decode"]) {
-      bar(name, from, g[name + "_s"] * 1e6);
-      from += g[name + "_s"] * 1e6;
+    for (const name of names) {
+      bar(name, from, g[name + "_s"] * 1e6 * scale);
+      from += g[name + "_s"] * 1e6 * scale;
     }
   } else bar(span.kind === "tool" ? "tool" : span.status === "error" ? "span error" : "span", span.start, span.end - span.start);
   return bars;
