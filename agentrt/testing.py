@@ -68,6 +68,9 @@ class ByteCodec:
     def decode(self, token_ids: Sequence[int]) -> str:
         return bytes(t for t in token_ids if t < EOS).decode(errors="replace")
 
+    def token_bytes(self, token_id: int) -> bytes:
+        return bytes([token_id]) if token_id < EOS else b""
+
     def is_control(self, token_id: int) -> bool:
         return token_id >= EOS
 

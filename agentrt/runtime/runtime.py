@@ -20,6 +20,7 @@ from agentrt.runtime.front import Front
 from agentrt.runtime.selecting import plan_selection
 from agentrt.runtime.streaming import CompletionStream
 from agentrt.runtime.submission import Submission
+from agentrt.runtime.tracing import RuntimeTrace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.source import LoadedModel, ModelSource
     from agentrt.runtime.stats import RuntimeStats
     from agentrt.schema import Vocabulary
+    from agentrt.trace.engines import Tree
 
 _current: contextvars.ContextVar[Runtime | None] = contextvars.ContextVar("agentrt", default=None)
 _process: Runtime | None = None  # serves whoever is inside of none
@@ -92,6 +94,7 @@ class Runtime:
             self._close()
             raise
         self._token = _current.set(self)
+        self._served.trace.enter()
         return self
 
     async def __aexit__(
@@ -104,9 +107,11 @@ class Runtime:
             with suppress(ValueError):  # left in another context than entered, as fixtures are
                 _current.reset(self._token)
             self._token = None
+        if self._front is not None:
+            self._front.trace.exit()
         try:
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(self._close)
+                await anyio.to_thread.run_sync(self._close, error)
         except BaseException:  # an interrupt, or asyncio's own cancelling, which no scope stops
             self._close()
             raise
@@ -243,7 +248,8 @@ class Runtime:
 
         Raises InvalidRequest for no choices, empty or equal ones, and what `generate` raises.
         """
-        plan = plan_selection(self._served.loaded.codec, self._served.tokens(prompt), choices, by)
+        tokens = self._served.tokens(prompt)
+        plan = plan_selection(self._served.loaded.codec, tokens, choices, by)
         submission = Submission.make(
             None,
             {"max_tokens": 0},
@@ -251,10 +257,7 @@ class Runtime:
             timeout=timeout,
             namespace=namespace,
         )
-        done = await self._served.complete_all(
-            [(tokens, submission.scoring(start)) for tokens, start in plan.requests]
-        )
-        return plan.judge(done)
+        return await self._served.choose(tokens, plan, submission)
 
     async def prefill(self, prompt: Prompt, *, namespace: str = "") -> Completion:
         """Computes a prompt into the cache and generates nothing: a hint before many branches."""
@@ -277,6 +280,13 @@ class Runtime:
         thread = self._served.thread
         return await thread.ask(thread.engine.flush_cache)
 
+    async def cache_tree(self, max_nodes: int = 1000) -> Tree:
+        """The radix cache as it is now, at most that many nodes below its roots."""
+        front = self._served
+        return await front.thread.ask(
+            partial(front.trace.look_at_cache, front.thread.engine, max_nodes)
+        )
+
     async def check_integrity(self) -> None:
         """Holds the engine to its books: every slot is free, cached or held, by exactly one owner.
 
@@ -292,8 +302,8 @@ class Runtime:
     def _restart(self) -> None:
         with self._guard:
             if self._served.thread.failure is not None:
-                loaded = self._served.loaded
-                self._front = self._start(lambda: loaded)
+                front = self._served
+                self._front = self._start(lambda: front.loaded, front.trace)
 
     def stats(self) -> RuntimeStats:
         """Live figures as of the last engine step."""
@@ -332,40 +342,50 @@ class Runtime:
         return self._front
 
     def _open(self, entry: object) -> None:
-        front = self._start(lambda: open_model(self._model, self.config))
+        trace = RuntimeTrace(self.config)
+        try:
+            front = self._start(lambda: open_model(self._model, self.config), trace)
+        except BaseException as error:
+            trace.closed(error)
+            raise
         with self._guard:
             if self._entry is entry:
                 self._front = front
                 return
         _close(front)  # whoever wanted it was cancelled while it was loading
 
-    def _start(self, load: Callable[[], LoadedModel]) -> Front:
+    def _start(self, load: Callable[[], LoadedModel], trace: RuntimeTrace) -> Front:
         loaded: list[LoadedModel] = []
 
         def build() -> Engine:
             loaded.append(load())
             try:
+                trace.opened(loaded[0])
                 return make_engine(loaded[0].executor, self.config)
             except BaseException:
                 loaded[0].executor.close()
                 raise
 
-        thread = EngineThread(build)
+        thread = EngineThread(build, trace.on_step)
         thread.start()
-        return Front(loaded[0], thread)
+        return Front(loaded[0], thread, trace)
 
-    def _close(self) -> None:
+    def _close(self, error: BaseException | None = None) -> None:
         with self._guard:
             front, self._front, entry = self._front, None, self._entry
         try:
             if front is not None:
-                _close(front)
+                _close(front, error)
         finally:
             with self._guard:
                 if self._entry is entry:
                     self._entry = None
 
 
-def _close(front: Front) -> None:
+def _close(front: Front, error: BaseException | None = None) -> None:
+    front.trace.last_look(front.thread)
     front.thread.close()
-    front.loaded.executor.close()
+    try:
+        front.loaded.executor.close()
+    finally:
+        front.trace.closed(error)

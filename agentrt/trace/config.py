@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable  # noqa: TC003  (pydantic reads it)
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+_BY_WIDTH = {2: "H", 4: "I", 8: "q"}
 _RAW, _DEFLATED = b"\x00", b"\x01"
 _WORTH_DEFLATING = 512
 """Bytes below which deflating takes longer than it saves space."""
@@ -31,24 +32,26 @@ def unpack(blob: bytes) -> bytes:
 
 
 def pack_ids(ids: Sequence[int]) -> bytes:
-    """Token ids, two bytes each where all are below 65,536 and four otherwise, little-endian."""
+    """Token ids in as few bytes each as the largest takes: 2, 4 or 8; little-endian."""
     width, raw = id_bytes(ids)
     return bytes([width]) + raw
 
 
 def id_bytes(ids: Sequence[int]) -> tuple[int, bytes]:
-    """How many bytes an id takes, and the ids as such bytes."""
-    try:
-        values = array("H", ids)
-    except OverflowError:
-        values = array("I", ids)
-    if sys.byteorder == "big":
-        values.byteswap()
-    return values.itemsize, values.tobytes()
+    """How many bytes an id takes, and the ids as such bytes. Raises OverflowError."""
+    for code in _BY_WIDTH.values():
+        try:
+            values = array(code, ids)
+        except OverflowError:  # wrong ids are recorded as well: they are why a request failed
+            continue
+        if sys.byteorder == "big":
+            values.byteswap()
+        return values.itemsize, values.tobytes()
+    raise OverflowError("a token id takes more than 8 bytes")
 
 
 def unpack_ids(blob: bytes) -> list[int]:
-    values = array("H" if blob[0] == 2 else "I")
+    values = array(_BY_WIDTH[blob[0]])
     values.frombytes(blob[1:])
     if sys.byteorder == "big":
         values.byteswap()

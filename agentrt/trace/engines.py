@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from agentrt.trace.spans import Value
 
-_MOST_STEPS = 1 << 16
+MOST_STEPS = 1 << 16
+"""Steps that wait to be stored; the oldest go when there are more."""
 _STEP = struct.Struct("<qf8i")
 
 
@@ -71,8 +72,8 @@ class RecordedRuntime:
     model: str
     token_bytes: Callable[[int], bytes]
     attributes: Mapping[str, Value]
-    steps: deque[EngineStep] = field(default_factory=lambda: deque(maxlen=_MOST_STEPS))
-    """Filled by the engine's thread, emptied by the recorder's; the oldest go when it is full."""
+    steps: deque[EngineStep] = field(default_factory=lambda: deque(maxlen=MOST_STEPS))
+    """Filled by the engine's thread, emptied by the recorder's."""
     trees: deque[Tree] = field(default_factory=lambda: deque(maxlen=16))
 
 

@@ -9,6 +9,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from agentrt.trace.attributes import CHUNK
 from agentrt.trace.engines import RecordedRuntime
 from agentrt.trace.files import prune, run_path
 from agentrt.trace.privacy import Privacy
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from agentrt.trace.config import TraceConfig
+    from agentrt.trace.engines import EngineStep
     from agentrt.trace.spans import Value
 
 _INTERVAL_S = 0.4
@@ -74,10 +76,20 @@ class Recorder:
         self._thread.join()
 
     def add_runtime(
-        self, model: str, token_bytes: Callable[[int], bytes], attributes: Mapping[str, Value]
+        self,
+        model: str,
+        token_bytes: Callable[[int], bytes],
+        attributes: Mapping[str, Value],
+        steps: deque[EngineStep] | None = None,
     ) -> RecordedRuntime:
-        """Makes known a model that generations of this run will be of."""
+        """Makes known a model that generations of this run will be of, which name it by its `id`.
+
+        `token_bytes` gives what a token stands for in a text; it is called on another thread.
+        `steps` is where its engine will leave what it did.
+        """
         runtime = RecordedRuntime(len(self._runtimes) + 1, model, token_bytes, attributes)
+        if steps is not None:
+            runtime.steps = steps
         self._runtimes.append(runtime)
         return runtime
 
@@ -94,7 +106,8 @@ class Recorder:
         self._detail(span, span)
 
     def event(self, span: Span, event: Event) -> None:
-        self._detail(span, (span, event))
+        if event.name != CHUNK:  # the whole output comes with the end
+            self._detail(span, (span, event))
 
     def ended(self, span: Span) -> None:
         if span.run_id != self._run.run_id:
@@ -121,7 +134,7 @@ class Recorder:
                 return
             try:
                 self._flush()
-            except (sqlite3.Error, OSError) as error:
+            except Exception as error:  # whatever it is, it must not reach the program
                 self._fail(error)
 
     def _work(self) -> None:
@@ -130,7 +143,7 @@ class Recorder:
             self.flush()
         self.flush()
         if self._store is not None:
-            with suppress(sqlite3.Error):
+            with suppress(sqlite3.Error):  # what was committed is there
                 self._store.close()
 
     def _fail(self, error: Exception) -> None:

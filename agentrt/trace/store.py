@@ -40,6 +40,7 @@ class Store:
         self._run = run
         self._privacy = privacy
         self._writer = RowWriter(privacy)
+        self._unstorable = 0
         self._db = tables.create(path)
         self._insert("run", {**_identity(run, privacy), **_process()})
 
@@ -71,18 +72,25 @@ class Store:
         """Stores spans as they are now, and what happened since the last time, in one commit.
 
         Without `content` the large attributes of these spans are left out. `dropped` and
-        `without_content` say what the record lacks by now.
+        `without_content` say what the record lacks by now; spans and events that cannot be stored,
+        because of an attribute that is no value, are added to the former.
         """
         for span in spans:
-            self._writer.span(span, content=content)
+            try:
+                self._writer.span(span, content=content)
+            except Exception:
+                self._unstorable += 1
         for span_id, event in events:
-            self._writer.event(span_id, event)
+            try:
+                self._writer.event(span_id, event)
+            except Exception:
+                self._unstorable += 1
         self._db.execute("BEGIN IMMEDIATE")
         try:
             self._store_rows()
             for runtime in runtimes:
                 self._store_engine(runtime)
-            self._store_totals(dropped, without_content)
+            self._store_totals(dropped + self._unstorable, without_content)
             self._db.execute("COMMIT")
         except BaseException:
             if self._db.in_transaction:
@@ -90,8 +98,16 @@ class Store:
             raise
 
     def close(self) -> None:
-        """Leaves a plain file behind, without the log beside it unless somebody reads it now."""
+        """Leaves a plain file behind, without the log beside it unless somebody reads it now.
+
+        Spans that have not ended by now never will: they are stored as cancelled.
+        """
         try:
+            if self._run.ended_ns is not None:
+                self._db.execute(
+                    "UPDATE spans SET status = 'cancelled', ended_ns = ? WHERE ended_ns IS NULL",
+                    (self._run.ended_ns,),
+                )
             with suppress(sqlite3.OperationalError):
                 self._db.execute("PRAGMA journal_mode = DELETE")
         finally:

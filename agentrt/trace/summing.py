@@ -42,10 +42,7 @@ def _add(total: ProgramUsage, *numbers: Any) -> None:
     *counts, queue, prefill, decode = [number or 0 for number in numbers]
     total.generations += 1
     total.usage += Usage(*counts)
-    spent = total.timings
-    total.timings = Timings(
-        spent.queue_s + queue, spent.prefill_s + prefill, spent.decode_s + decode
-    )
+    total.timings += Timings(queue, prefill, decode)
 
 
 def _cost(total: ProgramUsage) -> float:

@@ -70,7 +70,9 @@ class RunTexts:
 
     def output_tokens(self, span_id: int) -> list[Token]:
         """The output token by token; empty where its ids are not recorded."""
-        ids, runtime = self.output_ids(span_id) or [], self._runtime(span_id)
+        ids, runtime = self.output_ids(span_id), self._runtime(span_id)
+        if ids is None:
+            return []
         kinds = cast("str", self.one(span_id, names.TOKEN_KINDS) or "s" * len(ids))
         logprobs = self.one(span_id, names.TOKEN_LOGPROBS) or [None] * len(ids)
         top = cast("Sequence[Sequence[Any]]", self.one(span_id, names.TOKEN_TOP) or [()] * len(ids))
