@@ -66,7 +66,7 @@ class LiveView:
         if self._is_animated:
             self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="crop")
             self._live.start()
-        add_sink(self)
+        add_sink(self, chunks=True)
         self._thread.start()
         return self
 

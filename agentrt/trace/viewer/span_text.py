@@ -71,7 +71,7 @@ def waterfall_line(
 ) -> Text:
     """A row of the waterfall: what, its time as a bar in the run's, and how long it took."""
     span = row.span
-    left = max(16, min(width * 2 // 5, 48))
+    left = min(max(12, width * 2 // 5), 48)
     text = _head(row, glyphs)
     text.append(label(span), KIND_STYLES.get(span.kind, ""))
     text.truncate(left, overflow="ellipsis", pad=True)

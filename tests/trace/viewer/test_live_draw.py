@@ -43,7 +43,7 @@ def test_a_small_run() -> None:
         first, second, third = branches(3)
         written(generation(first), "Paris is the capital")
         first.end()
-        generation(second).event("agentrt.chunk", {names.OUTPUT_TEXT: "It could be"})
+        generation(second).event(names.CHUNK, {names.OUTPUT_TEXT: "It could be"})
         third.end(ValueError("no such\ncity"))
         lines = screen_of(model, 80, 23, stats=STATS, left=Left(1_234, 2, 14.2))
     assert "triage.py" in lines[0]
@@ -135,7 +135,7 @@ def test_tools_and_waiting_generations() -> None:
 def test_text_from_a_model_cannot_move_the_cursor() -> None:
     with watching() as model:
         (branch,) = branches(1)
-        generation(branch).event("agentrt.chunk", {names.OUTPUT_TEXT: "a\x1b[2J\r\nb\u202e"})
+        generation(branch).event(names.CHUNK, {names.OUTPUT_TEXT: "a\x1b[2J\r\nb\u202e"})
         lines = screen_of(model, 80, 23)
     assert "a�[2J b�" in row(lines, "branch 1")
 
