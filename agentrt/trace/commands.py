@@ -118,8 +118,9 @@ def _print_hits(run: RecordedRun, asked: argparse.Namespace) -> int:
 
     hits = list(run.search(asked.search))
     if asked.json:
-        return _print_json([hit_value(hit) for hit in hits])
-    _print(hits_page(run, hits))
+        _print_json([hit_value(hit) for hit in hits])
+    else:
+        _print(hits_page(run, hits))
     return 0 if hits else 1
 
 

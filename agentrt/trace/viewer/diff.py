@@ -90,11 +90,11 @@ def _matched(left: Sequence[SpanRow], right: Sequence[SpanRow], path: str) -> It
     """Pairs of spans that stand for each other; those of the left in order, then what is new."""
     theirs: dict[tuple[SpanKind, str], list[SpanRow]] = defaultdict(list)
     for span in reversed(right):
-        theirs[span.kind, span.name].append(span)
+        theirs[_key(span)].append(span)
     counts: dict[tuple[SpanKind, str], int] = defaultdict(int)
     taken: set[int] = set()
     for span in left:
-        same = theirs[span.kind, span.name]
+        same = theirs[_key(span)]
         other = same.pop() if same else None
         if other is not None:
             taken.add(other.id)
@@ -102,6 +102,10 @@ def _matched(left: Sequence[SpanRow], right: Sequence[SpanRow], path: str) -> It
     for span in right:
         if span.id not in taken:
             yield _step(path, span, counts), None, span
+
+
+def _key(span: SpanRow) -> tuple[SpanKind, str]:
+    return span.kind, "" if span.kind is SpanKind.RUN else span.name
 
 
 def _step(path: str, span: SpanRow, counts: dict[tuple[SpanKind, str], int]) -> str:
