@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from agentrt.trace.export.values import spans_of
-from agentrt.trace.spans import SpanKind
+from agentrt.trace.viewer.span_text import GENERATING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +70,7 @@ def _span_events(
         "dur": _us(end_ns - span.started_ns),
         "args": {"id": span.id, "status": span.status.value, **run.attributes(span.id)},
     }
-    generation = run.generation(span.id) if span.kind is SpanKind.GENERATION else None
+    generation = run.generation(span.id) if span.kind in GENERATING else None
     if generation is not None:
         for name, start_s, seconds in _phases(generation):
             yield {

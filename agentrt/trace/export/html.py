@@ -12,13 +12,12 @@ from agentrt.trace.encoding import unpack_ids
 from agentrt.trace.export.values import radix_value, run_value, spans_of, usage_value
 from agentrt.trace.spans import SpanKind
 from agentrt.trace.viewer.printing import headline
-from agentrt.trace.viewer.span_text import extent_of
+from agentrt.trace.viewer.span_text import GENERATING, extent_of
 
 if TYPE_CHECKING:
     from agentrt.trace.reading import RecordedRun
     from agentrt.trace.records import SpanRow
 
-_GENERATING = {SpanKind.GENERATION, SpanKind.SELECT}
 _APART = {
     names.PROMPT_IDS,
     names.PROMPT_TEXT,
@@ -71,7 +70,7 @@ def _data(run: RecordedRun) -> dict[str, Any]:
         if span.kind is SpanKind.VALIDATION or span.parent_id in repairing:
             repairing.add(span.id)
         found = run.attributes(span.id, large=True)
-        if span.kind in _GENERATING:
+        if span.kind in GENERATING:
             generations[span.id] = _generation(run, span, found, is_repair=span.id in repairing)
         kept = {key: value for key, value in found.items() if key not in _APART}
         shared = attributes.setdefault(json.dumps(kept, ensure_ascii=False), len(attributes))

@@ -53,6 +53,13 @@ const outputOf = (span) => span.generation
 const promptOf = (span) => span.generation
   ? span.generation.prompt ?? spell(span.generation.runtime, promptIds(span.generation.chunk)).join("") : "";
 
+/** What a span is called in a row: of a generation what is done, without the model. */
+function label(span) {
+  if (!span.generation) return span.name;
+  const done = span.name.split(" ")[0];
+  return done === "text_completion" ? "generate" : done;
+}
+
 function said(span) {
   const a = span.attributes;
   if (span.status === "error") return `${a["error.type"] || "error"}: ${a["exception.message"] || ""}`;
@@ -126,7 +133,7 @@ function drawRow(span, depth, at) {
   row.setAttribute("aria-level", depth + 1);
   const what = make("span", "what", "  ".repeat(depth));
   what.append(make("span", "fold", span.children.length ? (opened.has(span.id) ? "▾" : "▸") : ""),
-    make("span", span.status, SIGNS[span.status] + " "), make("span", span.kind, span.name));
+    make("span", span.status, SIGNS[span.status] + " "), make("span", span.kind, label(span)));
   row.append(what);
   if (state.view === "waterfall") row.append(drawBars(span));
   else row.append(make("span", "said", said(span).replace(/\s+/g, " ").slice(0, 300)));

@@ -8,9 +8,10 @@ from xml.sax.saxutils import escape, quoteattr
 
 from agentrt.errors import InvalidRequest
 from agentrt.trace.spans import SpanKind, SpanStatus
-from agentrt.trace.viewer.span_text import extent_of, glance, label
+from agentrt.trace.viewer.live_draw import clipped
+from agentrt.trace.viewer.span_text import GENERATING, extent_of, glance, label
 from agentrt.trace.viewer.span_tree import SpanTree
-from agentrt.trace.viewer.words import lasted, one_line
+from agentrt.trace.viewer.words import UNICODE, lasted, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 MOST_ROWS = 300
 _ROW, _STEP, _PAD = 22, 20, 16
 _LABELS, _BARS, _TIMES = 330, 640, 70
-_SAID = 90
+_CHAR = 7.4
+"""The width of a character, as the fonts asked for have it at this size; a little more is safe."""
 _INK, _DIM, _LINE, _BACK = "#1b1f24", "#667080", "#c9d0d8", "#ffffff"
 _COLOURS = {
     SpanStatus.OK: "#1a7f43",
@@ -42,7 +44,8 @@ def tree_svg(run: RecordedRun) -> str:
     parts = [_forks(rows)]
     for at, row in enumerate(rows):
         x, y = _place(row, at)
-        text = one_line(glance(run, row.span)).strip()[:_SAID]
+        room = int((width - _PAD - _TIMES - x - 18) / _CHAR) - len(label(row.span))
+        text = clipped(one_line(glance(run, row.span)).strip(), room, UNICODE)
         parts.append(f'<circle cx="{x}" cy="{y}" r="4" fill="{_COLOURS[row.span.status]}"/>')
         name = f'<tspan font-weight="{_weight(row.span)}">{_text(label(row.span))}</tspan>'
         said = f'<tspan fill="{_DIM}" dx="8">{_text(text)}</tspan>' if text else ""
@@ -60,7 +63,7 @@ def waterfall_svg(run: RecordedRun) -> str:
     parts = list(_axis(extent, left, len(rows)))
     for at, row in enumerate(rows):
         x, y = _place(row, at)
-        name = _text(label(row.span)[: max(4, (left - x - 12) // 8)])
+        name = _text(clipped(label(row.span), int((left - x - 8) / _CHAR), UNICODE))
         parts.append(f'<text x="{x}" y="{y + 4}" font-weight="{_weight(row.span)}">{name}</text>')
         begin = left + (row.span.started_ns - extent[0]) * scale
         length = ((row.span.ended_ns or extent[1]) - row.span.started_ns) * scale
@@ -117,7 +120,7 @@ def _axis(extent: tuple[int, int], left: int, rows: int) -> Iterator[str]:
 
 
 def _bars(run: RecordedRun, span: SpanRow, begin: float, length: float, y: int) -> Iterator[str]:
-    generation = run.generation(span.id) if span.kind is SpanKind.GENERATION else None
+    generation = run.generation(span.id) if span.kind in GENERATING else None
     if generation is None or generation.timings is None:
         colour = _TOOL if span.kind is SpanKind.TOOL else _COLOURS[span.status]
         yield _bar(begin, length, y - 2, 4, colour, span.kind.value)

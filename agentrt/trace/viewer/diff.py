@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agentrt.trace.spans import SpanKind
+from agentrt.trace.viewer.span_text import GENERATING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from agentrt.trace.reading import RecordedRun
     from agentrt.trace.records import SpanRow
 
-_GENERATING = {SpanKind.GENERATION, SpanKind.SELECT}
 _UNSEEN = {SpanKind.BATCH}
 
 
@@ -123,7 +123,7 @@ def _changes(
 ) -> Iterator[tuple[str, str]]:
     if mine.status is not theirs.status:
         yield "status", f"{mine.status} -> {theirs.status}"
-    if mine.kind not in _GENERATING:
+    if mine.kind not in GENERATING:
         return
     for name, one, two in (
         ("prompt", left.texts.prompt(mine.id), right.texts.prompt(theirs.id)),

@@ -35,6 +35,8 @@ _WORDS = {
     SpanStatus.ERROR: "failed",
     SpanStatus.CANCELLED: "cancelled",
 }
+_WAITING = {SpanKind.GENERATION: "reading", SpanKind.SELECT: "choosing"}
+"""What is said of those that have not written anything yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +238,7 @@ def _saying(model: LiveModel, node: Node, room: int, screen: Screen) -> Text:
     elif text:
         said = several + clipped_left(text, room - len(several), glyphs)
     else:
-        said = clipped(f"{several}{one_line(span.name)} {glyphs.cut}", room, glyphs)
+        said = clipped(f"{several}{_WAITING.get(span.kind, span.name)}{glyphs.cut}", room, glyphs)
     return Text(said, "cyan" if span.kind is SpanKind.TOOL else "")
 
 

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from agentrt.errors import InvalidRequest
 from agentrt.trace import attributes as names
+from agentrt.trace.attributes import TEXT_COMPLETION
 from agentrt.trace.spans import SpanKind, SpanStatus
 from agentrt.trace.viewer.live_draw import clipped
 from agentrt.trace.viewer.words import STATUS_STYLES, Glyphs, counted, lasted, one_line
@@ -25,12 +26,18 @@ KIND_STYLES = {
     SpanKind.VALIDATION: "magenta",
 }
 PHASES = (("queue", "dim"), ("prefill", "blue"), ("decode", "green"))
+GENERATING = {SpanKind.GENERATION, SpanKind.SELECT}
+"""Kinds of spans that have tokens and phases."""
 _GLANCE = 200
 
 
 def label(span: SpanRow) -> str:
-    """What a span is called on a screen."""
-    return one_line(span.name) or span.kind.value
+    """What a span is called on a screen: of a generation what is done, without the model."""
+    name = one_line(span.name)
+    if span.kind in GENERATING:
+        done = name.partition(" ")[0]
+        return "generate" if done == TEXT_COMPLETION else done
+    return name or span.kind.value
 
 
 def glance(run: RecordedRun, span: SpanRow) -> str:
@@ -40,7 +47,7 @@ def glance(run: RecordedRun, span: SpanRow) -> str:
         kind = str(found.get(names.ERROR_TYPE) or "error").rpartition(".")[2]
         message = found.get(names.EXCEPTION_MESSAGE)
         return f"{kind}: {message}" if message else kind
-    if span.kind in {SpanKind.GENERATION, SpanKind.SELECT}:
+    if span.kind in GENERATING:
         return (run.texts.output(span.id) or "")[:_GLANCE]
     key = {
         SpanKind.TOOL: names.TOOL_CALL_ARGUMENTS,
@@ -76,7 +83,7 @@ def waterfall_line(
     text.append(label(span), KIND_STYLES.get(span.kind, ""))
     text.truncate(left, overflow="ellipsis", pad=True)
     time = f"{lasted(span.duration_s) if span.duration_s is not None else '':>7}"
-    generation = run.generation(span.id) if span.kind is SpanKind.GENERATION else None
+    generation = run.generation(span.id) if span.kind in GENERATING else None
     text.append(" ").append_text(
         bar(span, generation, extent, max(0, width - left - 1 - len(time)), glyphs)
     )
@@ -155,7 +162,7 @@ def _ending(run: RecordedRun, span: SpanRow, width: int) -> str:
     time = f"{lasted(span.duration_s) if span.duration_s is not None else '':>6}"
     if width < 60:
         return time
-    generation = run.generation(span.id) if span.kind is SpanKind.GENERATION else None
+    generation = run.generation(span.id) if span.kind in GENERATING else None
     if generation is None or generation.usage is None:
         tokens = f"{counted(span.children)} inside" if span.children else ""
     else:

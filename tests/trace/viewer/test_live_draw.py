@@ -129,7 +129,7 @@ def test_tools_and_waiting_generations() -> None:
         generation(second)
         lines = screen_of(model, 80, 23)
     assert 'tool search {"q": "x"}' in row(lines, "branch 1")
-    assert "(2 at once) gen …" in row(lines, "branch 2")
+    assert "(2 at once) reading…" in row(lines, "branch 2")
 
 
 def test_text_from_a_model_cannot_move_the_cursor() -> None:

@@ -12,7 +12,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from agentrt.trace import attributes as names
-from agentrt.trace.spans import SpanKind
+from agentrt.trace.viewer.span_text import GENERATING
 from agentrt.trace.viewer.token_text import (
     STYLES,
     Piece,
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 _LONGEST = 20_000
 """Characters shown of one attribute."""
+_ABOVE_TOKENS = 3
+_MARGIN = 6
+"""Lines kept between a chosen token and the edge, which the panel of choices covers."""
 _HIDDEN = {
     names.PROMPT_IDS,
     names.PROMPT_TEXT,
@@ -70,7 +73,7 @@ class Detail(VerticalScroll, can_focus=True):
     def show(self, span: SpanRow) -> None:
         """Shows a span, from its beginning."""
         self._span, self._cursor = span, None
-        is_generation = span.kind in {SpanKind.GENERATION, SpanKind.SELECT}
+        is_generation = span.kind in GENERATING
         self._pieces = pieces(self._run, span.id) if is_generation else []
         self.scroll_home(animate=False)
         self._draw()
@@ -85,6 +88,17 @@ class Detail(VerticalScroll, can_focus=True):
         else:
             self._cursor = max(0, min(self._cursor + by, len(self._pieces) - 1))
         self._draw()
+        self.call_after_refresh(self._scroll_to_token)
+
+    def _scroll_to_token(self) -> None:
+        """Brings the chosen token onto the screen, with some of what comes before it."""
+        body = self.query_one("#body", Static)
+        before = tokens_text(self._pieces[: self._cursor])
+        lines = len(before.wrap(self.app.console, max(1, body.size.width)))
+        line = lines + _ABOVE_TOKENS
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        if not top + _MARGIN <= line < top + height - _MARGIN:
+            self.scroll_to(y=max(0, line - height // 2), animate=False)
 
     def _draw(self) -> None:
         span = self._span
@@ -110,7 +124,7 @@ class Detail(VerticalScroll, can_focus=True):
         if self._pieces:
             parts += [legend(self._pieces), Text("")]
             parts += [tokens_text(self._pieces, cursor=self._cursor), Text("")]
-        elif span.kind in {SpanKind.GENERATION, SpanKind.SELECT}:
+        elif span.kind in GENERATING:
             parts += _plain_texts(self._run, span.id)
         parts += _attributes(self._run.attributes(span.id, large=True))
         for event in self._run.events(span.id):
