@@ -75,13 +75,15 @@ class SpanTree:
             self._open(node, place)
 
     def open_around(self, room: int) -> None:
-        """Opens from the top down what fits in `room` rows, level by level."""
-        level = [self._top]
+        """Opens the run, and from there down what fits in `room` rows, level by level."""
+        if self._top.count == 1 and not self._top.open:
+            self._open(self._top, 0)
+        level = [self._top, *self._top.open.values()]
         while level:
             below: list[_Open] = []
             for node in level:
                 for place in range(min(node.count, room)):
-                    if len(self) + self._child(node, place).children > room:
+                    if place in node.open or len(self) + self._child(node, place).children > room:
                         continue
                     opened = self._open(node, place)
                     below += [opened] if opened is not None else []

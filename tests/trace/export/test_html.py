@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import subprocess
-import time
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import quote
@@ -161,9 +160,7 @@ def test_a_text_cannot_take_over_the_page(tmp_path: Path) -> None:
 def test_ten_thousand_spans(tmp_path: Path) -> None:
     with record_many(tmp_path, 10_000) as run:
         last = run.spans(name="step 8.999")[0].id
-        started = time.perf_counter()
         page = shown(tmp_path, run, f"tree/{last}")
-        assert time.perf_counter() - started < 60
     assert re.search(rf'class="row tree picked"[^>]*data-span="{last}"', page)
     assert classes(page, "row") < 100
     assert len(page) < 8_000_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
 
 import pytest
@@ -85,7 +84,7 @@ def test_no_row_beyond_the_last(run: RecordedRun) -> None:
 def test_opening_keeps_to_its_room(run: RecordedRun, room: int) -> None:
     tree = SpanTree(run)
     tree.open_around(room)
-    assert len(tree) <= room
+    assert len(tree) <= max(room, 3)  # the run itself is open, however much is in it
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
@@ -97,20 +96,16 @@ def test_lines_keep_to_their_width(run: RecordedRun, width: int) -> None:
         assert waterfall_line(run, row, width, UNICODE, extent).cell_len <= width
 
 
-@pytest.mark.slow
-def test_a_hundred_thousand_spans_open_at_once_and_scroll(tmp_path: Path) -> None:
-    with record_many(tmp_path, 100_000, fan=50_000) as run:
-        started = time.perf_counter()
+@pytest.mark.parametrize("fan", [200, 20_000])
+def test_only_what_is_seen_is_read(tmp_path: Path, fan: int) -> None:
+    with record_many(tmp_path, fan + 1, fan=fan) as run:
+        asked: list[str] = []
+        run.db.set_trace_callback(asked.append)
         tree = SpanTree(run)
         tree.open_around(60)
-        first = [tree_line(run, row, 100, UNICODE) for row in tree.rows(0, 50)]
-        opened_s = time.perf_counter() - started
+        assert len(list(tree.rows(0, 50))) == 2
         tree.toggle(1)
-        assert len(tree) == 50_000 + 3 - (len(first) < 3)
-        started = time.perf_counter()
-        for top in range(0, 49_000, 1_000):  # as long jumps as there are: every page is new
+        assert len(tree) == fan + 2
+        for top in range(0, fan - 50, fan // 4):  # the longest way through it
             assert len(list(tree.rows(top, top + 50))) == 50
-        screen_s = (time.perf_counter() - started) / 49
-    # A tenth of this on an idle machine.
-    assert opened_s < 1.0
-    assert screen_s < 0.2
+        assert len(asked) <= 14, "a few pages, however many spans there are"

@@ -16,7 +16,7 @@ from agentrt.trace.records import RunState
 from agentrt.trace.viewer.app.detail import Detail
 from agentrt.trace.viewer.app.rows import Rows, SpanRows
 from agentrt.trace.viewer.printing import headline, hit_line, usage_table
-from agentrt.trace.viewer.radix_text import radix_line, radix_rows
+from agentrt.trace.viewer.radix_text import RadixRow, radix_line, radix_rows
 from agentrt.trace.viewer.span_text import extent_of, tree_line, waterfall_line
 from agentrt.trace.viewer.span_tree import SpanTree
 from agentrt.trace.viewer.words import UNICODE
@@ -65,7 +65,7 @@ class RunScreen(Screen[None]):
         self.tree_of_spans = SpanTree(run)
         self.tree_of_spans.open_around(_OPENED)
         self._extent = extent_of(run) if len(self.tree_of_spans) else (0, 1)
-        self._radix = radix_rows(run)
+        self._radix: list[RadixRow] | None = None
         self._hits: list[Hit] = []
         self._hit = -1
         self._is_live = run.info().state is RunState.RUNNING
@@ -79,9 +79,9 @@ class RunScreen(Screen[None]):
                 with TabPane("Waterfall", id="waterfall"):
                     yield SpanRows(self._rows, self._waterfall_line, id="waterfall-rows")
                 with TabPane("Usage", id="usage"), VerticalScroll(id="usage-rows"):
-                    yield Static(usage_table(self.run.usage_by_program()))
+                    yield Static(id="usage-table")
                 with TabPane("Radix", id="radix"):
-                    yield Rows(lambda: len(self._radix), self._radix_line, id="radix-rows")
+                    yield Rows(lambda: len(self._radix or ()), self._radix_line, id="radix-rows")
             yield Detail(self.run, id="detail")
         yield Input(placeholder="search names, prompts, outputs, attributes", id="find")
         yield Footer()
@@ -107,6 +107,7 @@ class RunScreen(Screen[None]):
         return waterfall_line(self.run, row, width, UNICODE, self._extent)
 
     def _radix_line(self, index: int, width: int) -> Text:
+        assert self._radix is not None
         return radix_line(self._radix[index], width, UNICODE)
 
     def _follow(self) -> None:
@@ -150,12 +151,26 @@ class RunScreen(Screen[None]):
         self.add_class("reading")
         detail.focus()
 
+    @on(TabbedContent.TabActivated)
+    def _clicked(self, event: TabbedContent.TabActivated) -> None:
+        self._read_whole(event.pane.id or "")
+        self.set_class(event.pane.id in {"usage", "radix"}, "whole")
+
     def action_view(self, by: int) -> None:
         views = self.query_one(TabbedContent)
         self.remove_class("reading")
         views.active = _VIEWS[(_VIEWS.index(views.active) + by) % len(_VIEWS)]
-        self.set_class(views.active in {"usage", "radix"}, "whole")
+        self._read_whole(views.active)
         self.query_one(f"#{views.active}-rows").focus()
+
+    def _read_whole(self, view: str) -> None:
+        """Reads what a view is made of when it is first looked at: it takes the whole record."""
+        if view == "usage":
+            table = usage_table(self.run.usage_by_program())
+            self.query_one("#usage-table", Static).update(table)
+        elif view == "radix" and self._radix is None:
+            self._radix = radix_rows(self.run)
+            self.query_one("#radix-rows", Rows).reload()
 
     def action_unfold(self) -> None:
         self.tree_of_spans.open_all()
