@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from agentrt.errors import InvalidRequest
-from agentrt.trace.attributes import SCHEMA_URL
+from agentrt.trace.attributes import CONTENT, EXCEPTION_MESSAGE, SCHEMA_URL
 from agentrt.trace.export.values import spans_of
 from agentrt.trace.spans import SpanKind, SpanStatus
 
@@ -26,7 +26,8 @@ _BATCH = 512
 
 
 def send(run: RecordedRun, endpoint: str | None = None, *, content: bool = False) -> int:
-    """Sends every span and returns how many; prompts and outputs too where `content` is asked for.
+    """Sends every span and returns how many; with `content` also what was written: prompts,
+    outputs, arguments, messages of errors.
 
     `endpoint` is the collector's address for traces, such as http://localhost:4318/v1/traces; None
     is what OTEL_EXPORTER_OTLP_ENDPOINT says. Ids follow from the run's, so that what is sent twice
@@ -79,6 +80,8 @@ def _converted(
     trace_id = run.path.stem
     kind = OtelKind.CLIENT if span.kind is SpanKind.GENERATION else OtelKind.INTERNAL
     attributes = run.attributes(span.id, large=content)
+    if not content:
+        attributes = {key: attributes[key] for key in attributes.keys() - CONTENT}
     failed = span.status in {SpanStatus.ERROR, SpanStatus.CANCELLED}
     return ReadableSpan(
         span.name,
@@ -96,7 +99,7 @@ def _converted(
         kind=kind,
         status=Status(
             StatusCode.ERROR if failed else StatusCode.OK,
-            str(attributes.get("exception.message") or span.status.value) if failed else None,
+            str(attributes.get(EXCEPTION_MESSAGE) or span.status.value) if failed else None,
         ),
         start_time=span.started_ns,
         end_time=span.ended_ns or span.started_ns,

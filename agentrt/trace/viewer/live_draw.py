@@ -121,6 +121,8 @@ def _figures(
         Text(f"{counted(usage.forced_tokens)} forced"),
         Text(f"{counted(usage.sampled_tokens)} sampled"),
     ]
+    if model.root.writing:
+        parts.append(Text(f"{counted(model.root.writing)} being written", "dim"))
     if stats is not None:
         parts.append(Text(f"{counted(stats.tokens_per_s)} tok/s", "bold"))
         parts.append(_pool(stats, screen))
@@ -216,7 +218,7 @@ def _ending(node: Node, now_ns: int, screen: Screen) -> str:
     time = f"{lasted(spent if not node.is_running or spent >= 60 else int(spent)):>6}"
     if node.is_running and spent < 1:
         time = f"{'<1s':>6}"
-    return time if screen.width < _WIDE else f"{counted(node.usage.output_tokens):>6} tok {time}"
+    return time if screen.width < _WIDE else f"{counted(node.output_tokens):>6} tok {time}"
 
 
 def _saying(model: LiveModel, node: Node, room: int, screen: Screen) -> Text:

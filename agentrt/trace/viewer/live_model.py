@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -42,11 +43,18 @@ class Node:
     error: str = ""
     usage: Usage = field(default_factory=Usage)
     """Of the generations in it and below it that ended."""
+    writing: int = 0
+    """Output tokens of those that still run."""
     children: dict[int, Node] = field(default_factory=dict[int, "Node"])
     ended: Counter[SpanStatus] = field(default_factory=Counter[SpanStatus])
     """How its children ended, those no longer in `children` included."""
     forgotten: Counter[SpanStatus] = field(default_factory=Counter[SpanStatus])
     """Children that are only counted."""
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens written in it and below it, up to now."""
+        return self.usage.output_tokens + self.writing
 
     @property
     def running(self) -> int:
@@ -70,6 +78,7 @@ class LiveModel:
         self.branches: Counter[SpanStatus] = Counter()
         self._nodes: dict[int, Node] = {}
         self._streamed: dict[int, str] = {}
+        self._written: Counter[int] = Counter()
 
     @property
     def usage(self) -> Usage:
@@ -89,9 +98,15 @@ class LiveModel:
 
     def event(self, span: Span, event: Event) -> None:
         """A piece of a text that is being written adds to what is shown of it."""
-        piece = event.attributes.get(names.OUTPUT_TEXT)
+        if event.name != names.CHUNK or span.ended_ns is not None:
+            return
+        piece, ids = (event.attributes.get(key) for key in (names.OUTPUT_TEXT, names.TOKEN_IDS))
         if isinstance(piece, str):
             self._streamed[span.id] = (self._streamed.get(span.id, "") + piece)[-_TAIL:]
+        if isinstance(ids, Sequence):
+            self._written[span.id] += len(ids)
+            for node in _upwards(self._owner(span)):
+                node.writing += len(ids)
 
     def ended(self, span: Span) -> Node | None:
         """Closes a span and returns its row, if it has one of its own: it stays in the tree until
@@ -106,9 +121,11 @@ class LiveModel:
         owner.doing.pop(span.id, None)
         owner.said = self.text_of(span)[-_TAIL:] or owner.said
         self._streamed.pop(span.id, None)
+        written = self._written.pop(span.id, 0)
         if span.kind in {SpanKind.GENERATION, SpanKind.SELECT}:
             for node in _upwards(owner):
                 node.usage += usage_of(span)
+                node.writing -= written
         return None
 
     def close(self, status: SpanStatus, at_ns: int) -> None:

@@ -132,6 +132,22 @@ def test_tools_and_waiting_generations() -> None:
     assert "(2 at once) reading…" in row(lines, "branch 2")
 
 
+def test_tokens_are_counted_while_they_are_written() -> None:
+    with watching() as model:
+        (branch,) = branches(1)
+        asked = generation(branch)
+        for piece in ("on", "ce"):
+            asked.event(names.CHUNK, {names.OUTPUT_TEXT: piece, names.TOKEN_IDS: [1, 2]})
+        lines = screen_of(model, 80, 23)
+        assert "once" in row(lines, "branch 1")
+        assert "4 tok" in row(lines, "branch 1")
+        assert "4 being written" in lines[1]
+        written(asked, "once", (10, 0, 4, 0))
+        lines = screen_of(model, 80, 23)
+    assert "4 tok" in row(lines, "branch 1")
+    assert "being written" not in lines[1]
+
+
 def test_text_from_a_model_cannot_move_the_cursor() -> None:
     with watching() as model:
         (branch,) = branches(1)
