@@ -93,9 +93,10 @@ def compile_choices(choices: Sequence[str], vocabulary: Any = None) -> Grammar:
     return _compiled(source, _vocabulary(vocabulary), Limits())
 
 
-def rebuilt(source: Source, vocabulary: Vocabulary | None) -> Grammar:
-    """The grammar of a source, compiled anew."""
-    return _compiled(source, vocabulary, Limits(deadline=None))
+def rebuilt(source: Source, vocabulary: Vocabulary | None, jumps: bool) -> Grammar:
+    """The grammar of a source, compiled anew where it is not among those kept."""
+    grammar = _compiled(source, vocabulary, Limits(deadline=None))
+    return grammar if jumps else grammar.without_jumps()
 
 
 def _plain_numbers(schema: Any, text: str) -> Literal["none", "integers", "all"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -65,8 +66,11 @@ class Engine:
 class Grammar:
     """Makes matchers (the protocol is `agentrt.matching.Constraint`). Safe to share and to pickle.
 
-    `source` is what it was compiled from.
+    `source` is what it was compiled from; `jumps` is whether its matchers report text that can only
+    be one thing as Forced.
     """
+
+    jumps = True
 
     def __init__(self, source: Source, machine: Machine, vocabulary: Vocabulary | None) -> None:
         self.source = source
@@ -79,7 +83,7 @@ class Grammar:
     def __reduce__(self) -> tuple[Any, ...]:
         from agentrt.schema.compile import rebuilt
 
-        return rebuilt, (self.source, self.vocabulary)
+        return rebuilt, (self.source, self.vocabulary, self.jumps)
 
     @cached_property
     def engine(self) -> Engine:
@@ -103,10 +107,19 @@ class Grammar:
         """The fewest tokens that a match was found to take, the end token not counted."""
         return self.engine.budget.cost(self._machine.start)
 
-    def matcher(self, *, jump: bool = True) -> GrammarMatcher:
-        """A fresh matcher at the start of the text."""
+    def matcher(self, *, jump: bool | None = None) -> GrammarMatcher:
+        """A fresh matcher at the start of the text; `jump` is the grammar's `jumps` by default."""
         self._machine.trim()
-        return GrammarMatcher(self, jump=jump)
+        return GrammarMatcher(self, jump=self.jumps if jump is None else jump)
+
+    def without_jumps(self) -> Grammar:
+        """The same grammar, every token of whose texts the model chooses, under a mask."""
+        if not self.jumps:
+            return self
+        _ = self.vocabulary and self.engine  # made once, for both
+        other = copy.copy(self)
+        other.jumps = False
+        return other
 
 
 def fill_masks(
