@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agentrt.schema.learned.learned import Learned, entry_key
 from agentrt.schema.matcher import GrammarMatcher
 from agentrt.schema.tokens.budget import Budget
 from agentrt.schema.tokens.jump import Jumps
@@ -42,6 +43,7 @@ class Engine:
 
     machine: Machine
     vocabulary: Vocabulary
+    source: Source
 
     @cached_property
     def masks(self) -> Masks:
@@ -54,6 +56,11 @@ class Engine:
     @cached_property
     def jumps(self) -> Jumps:
         return Jumps(self.machine, self.vocabulary)
+
+    @cached_property
+    def learned(self) -> Learned:
+        key = entry_key(self.source, self.vocabulary.fingerprint)
+        return Learned(key, self.machine, self.masks)
 
     @cached_property
     def end_mask(self) -> np.ndarray:
@@ -89,7 +96,7 @@ class Grammar:
     def engine(self) -> Engine:
         if self.vocabulary is None:
             raise ValueError("this grammar was compiled without a vocabulary: it only matches text")
-        return Engine(self._machine, self.vocabulary)
+        return Engine(self._machine, self.vocabulary, self.source)
 
     def matches(self, text: bytes | str) -> bool:
         """Whether a whole text matches."""
