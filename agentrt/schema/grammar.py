@@ -11,6 +11,7 @@ import numpy as np
 
 from agentrt.schema.learned.learned import Learned, entry_key
 from agentrt.schema.matcher import GrammarMatcher
+from agentrt.schema.statistics import GrammarStats, statistics
 from agentrt.schema.tokens.budget import Budget
 from agentrt.schema.tokens.jump import Jumps
 from agentrt.schema.tokens.leaves import Leaves
@@ -113,6 +114,10 @@ class Grammar:
     def min_tokens(self) -> int:
         """The fewest tokens that a match was found to take, the end token not counted."""
         return self.engine.budget.cost(self._machine.start)
+
+    def statistics(self) -> GrammarStats:
+        """Its figures as it stands: sizes, the shortest text, how much of that is forced."""
+        return statistics(self)
 
     def matcher(self, *, jump: bool | None = None) -> GrammarMatcher:
         """A fresh matcher at the start of the text; `jump` is the grammar's `jumps` by default."""

@@ -66,6 +66,11 @@ class Learned:
         self._read: dict[bytes, np.ndarray] = {}
         self._new: dict[int, tuple[bytes, np.ndarray]] = {}
 
+    @property
+    def read(self) -> int:
+        """How many masks came from disk."""
+        return len(self._read)
+
     def load(self) -> int:
         """Gives the masks what an earlier process worked out; returns how many."""
         arrays = None if self.key is None else ENTRIES.read(self.key)

@@ -121,6 +121,17 @@ class Machine:
             for node in self._objects.values():
                 node.openings.clear()
 
+    def sizes(self) -> dict[str, int]:
+        """How much has been met of what the schema can lead to."""
+        automata = [t.dfa for t in self._strings.values() if t.dfa is not None]
+        return {
+            "places": self.store.places,
+            "objects": len(self._objects),
+            "arrays": len(self._arrays),
+            "automata": len(automata),
+            "automaton_states": sum(len(dfa.rows) for dfa in automata),
+        }
+
     def run(self, configuration: Configuration, text: bytes) -> Configuration | None:
         """What a text leads to; None where it is not allowed."""
         current: Configuration | None = configuration

@@ -43,6 +43,11 @@ class Masks:
         self._known: dict[int, np.ndarray] = {}
         self._frames: dict[int, np.ndarray] = {}
 
+    @property
+    def kept(self) -> list[np.ndarray]:
+        """The masks in memory, each once."""
+        return list({id(m): m for m in (*self._known.values(), *self._frames.values())}.values())
+
     def learn(self, configuration: Configuration, mask: np.ndarray) -> None:
         """Takes over what was worked out before: the mask of this configuration, stripped."""
         self._keep(self._known, self.abstraction.of(configuration).number, mask)
