@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agentrt.schema.flat.view import flat_regex
 from agentrt.schema.learned.learned import Learned, entry_key
 from agentrt.schema.matcher import GrammarMatcher
 from agentrt.schema.statistics import GrammarStats, statistics
@@ -78,10 +78,16 @@ class Grammar:
     be one thing as Forced.
     """
 
-    jumps = True
-
-    def __init__(self, source: Source, machine: Machine, vocabulary: Vocabulary | None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        machine: Machine,
+        vocabulary: Vocabulary | None,
+        *,
+        jumps: bool = True,
+    ) -> None:
         self.source = source
+        self.jumps = jumps
         self._machine = machine
         self.vocabulary = vocabulary
 
@@ -115,6 +121,14 @@ class Grammar:
         """The fewest tokens that a match was found to take, the end token not counted."""
         return self.engine.budget.cost(self._machine.start)
 
+    def regex(self, *, most: int = 20_000) -> str:
+        """One regex of Python's `re` that `re.fullmatch` takes the same texts by, for people.
+
+        At most `most` characters. Raises SchemaError, with pointer and reason, for what is not flat
+        or not small.
+        """
+        return flat_regex(self.source, self._machine, most)
+
     def statistics(self) -> GrammarStats:
         """Its figures as it stands: sizes, the shortest text, how much of that is forced."""
         return statistics(self)
@@ -128,9 +142,9 @@ class Grammar:
         """The same grammar, every token of whose texts the model chooses, under a mask."""
         if not self.jumps:
             return self
-        _ = self.vocabulary and self.engine  # made once, for both
-        other = copy.copy(self)
-        other.jumps = False
+        other = Grammar(self.source, self._machine, self.vocabulary, jumps=False)
+        if self.vocabulary is not None:
+            other.engine = self.engine  # what both work out is the same
         return other
 
 

@@ -19,8 +19,8 @@ ANY = {"type": "object"}
 # what each token writes, and its log-probability
 WRITTEN = [
     ("{\"", None), ("na", None), ("me", -1.0), ("\":\"", -0.5), ("ab", -2.0), ("\",\"", -0.25),
-    ("a", None), ("\":", None), ("[", None), ("1", -0.125), ("2", -4.0), (",", -8.0), ("true", -1.0),
-    ("]", -0.5), ("}", None),
+    ("a", None), ("\":", None), ("[", None), ("1", -0.125), ("2", -4.0), (",", -8.0),
+    ("true", -1.0), ("]", -0.5), ("}", None),
 ]  # fmt: skip
 
 

@@ -240,7 +240,7 @@ class Machine:
                 text = self.string(strings)
                 out.setdefault(_QUOTE, []).append(at.InText(text, text.start()))
         for numbers in values.numbers:
-            text = number_text(numbers, self.options.max_digits, plain=self._is_plain(numbers))
+            text = number_text(numbers, self.options.max_digits, plain=self.is_plain(numbers))
             for byte in b"-0123456789":
                 first = None if numbers.is_empty else text.step(text.start(), byte)
                 if first is not None:
@@ -257,7 +257,7 @@ class Machine:
                 out.setdefault(0x7B, []).append(first)
         return out
 
-    def _is_plain(self, numbers: Numbers) -> bool:
+    def is_plain(self, numbers: Numbers) -> bool:
         mode = self.options.plain_numbers
         return mode == "all" or (mode == "integers" and is_integral(numbers))
 
