@@ -247,3 +247,22 @@ def test_without_jumps_nothing_is_forced(vocabulary: Vocabulary) -> None:
     assert off.engine is grammar.engine
     assert not pickle.loads(pickle.dumps(off)).jumps
     assert compile_schema({"const": "abc"}, vocabulary).jumps
+
+
+@pytest.mark.parametrize(
+    ("schema", "digits"),
+    [
+        ({"minimum": 950}, 3),
+        ({"minimum": 50}, 2),
+        ({"maximum": -9_500_000}, 8),
+        ({"minimum": 7_654_321}, 7),
+        ({"minimum": 1000, "multipleOf": 7}, 4),
+        ({"minimum": 5_000, "maximum": 6_000, "multipleOf": 250}, 4),
+        ({"exclusiveMinimum": 9}, 2),
+    ],
+)
+def test_the_shortest_integer_is_found(
+    schema: dict[str, Any], digits: int, vocabulary: Vocabulary
+) -> None:
+    grammar = compile_schema({"type": "integer", **schema}, vocabulary, plain_numbers="integers")
+    assert len(grammar.statistics().shortest) == digits
