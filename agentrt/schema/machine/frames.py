@@ -94,6 +94,11 @@ class Store:
     def size(self) -> int:
         return len(self._frames) + len(self._sets)
 
+    @property
+    def places(self) -> int:
+        """How many configurations there are."""
+        return len(self._sets)
+
     def forget(self) -> None:
         """Drops what is interned. Frames in use stay good: equal ones may then exist twice, which
         costs time, not correctness."""

@@ -121,6 +121,17 @@ class Machine:
             for node in self._objects.values():
                 node.openings.clear()
 
+    def sizes(self) -> dict[str, int]:
+        """How much has been met of what the schema can lead to."""
+        automata = [t.dfa for t in self._strings.values() if t.dfa is not None]
+        return {
+            "places": self.store.places,
+            "objects": len(self._objects),
+            "arrays": len(self._arrays),
+            "automata": len(automata),
+            "automaton_states": sum(len(dfa.rows) for dfa in automata),
+        }
+
     def run(self, configuration: Configuration, text: bytes) -> Configuration | None:
         """What a text leads to; None where it is not allowed."""
         current: Configuration | None = configuration
@@ -229,7 +240,7 @@ class Machine:
                 text = self.string(strings)
                 out.setdefault(_QUOTE, []).append(at.InText(text, text.start()))
         for numbers in values.numbers:
-            text = number_text(numbers, self.options.max_digits, plain=self._is_plain(numbers))
+            text = number_text(numbers, self.options.max_digits, plain=self.is_plain(numbers))
             for byte in b"-0123456789":
                 first = None if numbers.is_empty else text.step(text.start(), byte)
                 if first is not None:
@@ -246,7 +257,7 @@ class Machine:
                 out.setdefault(0x7B, []).append(first)
         return out
 
-    def _is_plain(self, numbers: Numbers) -> bool:
+    def is_plain(self, numbers: Numbers) -> bool:
         mode = self.options.plain_numbers
         return mode == "all" or (mode == "integers" and is_integral(numbers))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from time import thread_time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,18 +24,33 @@ if TYPE_CHECKING:
     from agentrt.schema.tokens.vocabulary import Vocabulary
 
 _MOST_KEPT = 4096
+_SLOW_S = 0.0005
 
 
 class Masks:
-    """The masks of one machine over one vocabulary. Masks given out must not be written to."""
+    """The masks of one machine over one vocabulary. Masks given out must not be written to.
+
+    `slow` collects, by the number of the stripped configuration, those that took long to work out,
+    for whoever keeps them.
+    """
 
     def __init__(self, machine: Machine, vocabulary: Vocabulary, leaves: Leaves) -> None:
         self.machine = machine
         self.vocabulary = vocabulary
         self.leaves = leaves
         self.abstraction = Abstraction(machine, vocabulary.trie.longest)
+        self.slow: dict[int, np.ndarray] = {}
         self._known: dict[int, np.ndarray] = {}
         self._frames: dict[int, np.ndarray] = {}
+
+    @property
+    def kept(self) -> list[np.ndarray]:
+        """The masks in memory, each once."""
+        return list({id(m): m for m in (*self._known.values(), *self._frames.values())}.values())
+
+    def learn(self, configuration: Configuration, mask: np.ndarray) -> None:
+        """Takes over what was worked out before: the mask of this configuration, stripped."""
+        self._keep(self._known, self.abstraction.of(configuration).number, mask)
 
     def of(self, configuration: Configuration) -> np.ndarray:
         """The packed mask of a configuration, end tokens included where the text may end."""
@@ -53,7 +69,11 @@ class Masks:
     def _mask(self, configuration: Configuration) -> np.ndarray:
         stripped = self.abstraction.of(configuration)
         if stripped is configuration:
-            return self._of_stripped(configuration)
+            start = thread_time()
+            mask = self._of_stripped(configuration)
+            if thread_time() - start > _SLOW_S:
+                self.slow[configuration.number] = mask
+            return mask
         shared = self.of(stripped)
         wrong = [
             token
