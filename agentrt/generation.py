@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, TypedDict
@@ -170,12 +171,17 @@ class Chunk:
 
     The texts of all chunks joined are the completion's text: a piece that may still turn out to be
     part of a stop string, or an incomplete UTF-8 sequence, is held back until it is decided.
+
+    Tokens add up to the completion's as well, but what a constraint forces may spell the end of the
+    text in other tokens: then the last `rollback` of those streamed before are taken back, before
+    this chunk's are appended. Text is never taken back.
     """
 
     text: str
     token_ids: tuple[int, ...]
     kinds: tuple[TokenKind, ...] = ()
     logprobs: tuple[TokenLogprob, ...] | None = None
+    rollback: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,3 +215,12 @@ class Selection:
     @property
     def text(self) -> str:
         return self.choices[self.index].text
+
+    @property
+    def probabilities(self) -> tuple[float, ...]:
+        """The softmax of the scores: each choice's share, by the normalisation that was chosen."""
+        top = max(choice.score for choice in self.choices)
+        if top == -math.inf:
+            return tuple(1 / len(self.choices) for _ in self.choices)
+        weights = [math.exp(choice.score - top) for choice in self.choices]
+        return tuple(weight / sum(weights) for weight in weights)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,8 +65,10 @@ class Engine:
         return f"<Engine jobs {len(self._jobs)} | {self._scheduler!r}>"
 
     @property
-    def has_work(self) -> bool:
-        return bool(self._jobs)
+    def rest_s(self) -> float | None:
+        """Seconds until there is something to step for, 0.0 now; None: not before a new job."""
+        at = self._scheduler.next_step
+        return None if at is None else max(0.0, at - self._clock())
 
     def step(self) -> None:
         """One batch: decide what to compute, compute it, take in what came of it."""
@@ -123,6 +127,9 @@ class Engine:
         for job in self._jobs.values():
             self._say(job, Finished(error()))
         self._jobs.clear()
+        with suppress(Exception):  # the books may be what broke
+            self._scheduler.reset()
+        self.stats = replace(self._snapshot(), running=0, waiting=0)
 
     def take_news(self) -> list[tuple[Reply, Chunk | Finished]]:
         """What happened since the last call, for the callers."""
@@ -134,6 +141,7 @@ class Engine:
         pin = self._pins.pop(reply, None)
         if pin is not None:
             self._cache.unpin(pin)
+            self._scheduler.unpinned()
 
     def flush_cache(self) -> int:
         """Forgets what is cached and not in use; how many tokens that was."""
@@ -156,7 +164,7 @@ class Engine:
             self._say(job, Finished(job.expired(self._clock())))
         for request in decision.starved:
             job = self._jobs.pop(request)
-            self._say(job, Finished(job.crowded_out()))
+            self._say(job, Finished(job.crowded_out(self._cache.pinned, self._pool.num_slots)))
 
     def _batch(self, decision: Decision) -> Batch:
         """The decision as arrays: rows to sample from and rows to score, by flat index."""

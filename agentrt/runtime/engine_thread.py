@@ -58,11 +58,17 @@ class EngineThread:
         return self._failure
 
     def start(self) -> None:
-        """Builds the engine on its thread, and returns when it serves. Raises what building does.
-
-        Blocking.
-        """
+        """Begins to build the engine on its thread; `ready` or `wait` tell when it serves."""
         self._thread.start()
+
+    async def ready(self) -> None:
+        """Returns when the engine serves, or could not be built."""
+        loop, built = Loop.current(), anyio.Event()
+        self._built.add_done_callback(lambda _: loop.post(built.set))
+        await built.wait()
+
+    def wait(self) -> None:
+        """Returns when the engine serves. Raises what building it raised. Blocking."""
         self._built.result()
 
     @property
@@ -171,11 +177,11 @@ class EngineThread:
     def _serve_inbox(self) -> bool:
         """Runs the commands that have come in, waiting for one when there is nothing to step."""
         while not self._closing:
-            idle = not self.engine.has_work
-            if idle:
+            rest = self.engine.rest_s
+            if rest != 0:
                 self._publish()  # what the last commands had to say: a refusal, an abort
             try:
-                command = self._inbox.get(block=idle)
+                command = self._inbox.get(rest != 0, rest and min(rest, threading.TIMEOUT_MAX))
             except queue.Empty:
                 return True
             command()

@@ -242,11 +242,13 @@ class Job:
             self._output.end(FinishReason.LENGTH)
         return self._completion(now) if self._output.finish_reason is not None else None
 
-    def crowded_out(self) -> GenerationFailed:
-        """The error of a request that had the pool to itself and did not fit."""
+    def crowded_out(self, pinned: int, slots: int) -> GenerationFailed:
+        """The error of a request that there is no room for beside what is pinned."""
         return GenerationFailed(
-            f"{self.request!r} had the KV pool to itself and it was too small: prompts were pinned "
-            "since it was submitted; unpin some or give the runtime more kv_tokens"
+            f"pinned prompts hold {pinned} of the KV pool's {slots} slots, which leaves too few "
+            f"for {self.request.prompt_len} prompt tokens and {self.request.max_tokens} to come; "
+            "leave a `pinned` block first, lower max_tokens, give the request a timeout to wait "
+            "for room until, or give the runtime more kv_tokens"
         )
 
     def expired(self, now: float) -> DeadlineExceeded:

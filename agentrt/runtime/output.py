@@ -36,6 +36,7 @@ class Output:
         self._kinds: list[TokenKind] = []
         self._logprobs: list[TokenLogprob] = []
         self._told_tokens = 0
+        self._to_take_back = 0  # tokens that were told and have been dropped since
         self._told_chars = 0
         self._start_text()
 
@@ -106,7 +107,9 @@ class Output:
         what was already told of it stays told."""
         keep = len(self._ids) - count
         del self._ids[keep:], self._kinds[keep:], self._logprobs[keep:]
-        self._told_tokens = min(self._told_tokens, keep)
+        if keep < self._told_tokens:
+            self._to_take_back += self._told_tokens - keep
+            self._told_tokens = keep
         self._start_text()
         for token_id in self._ids:
             self._stops.push(token_id, self._stream.push(token_id))
@@ -114,13 +117,15 @@ class Output:
     def take_chunk(self) -> Chunk | None:
         """What came since the last call, or None when nothing did."""
         text, since = self._stops.text, self._told_tokens
-        if since == len(self._ids) and len(text) <= self._told_chars:
+        taken_back, self._to_take_back = self._to_take_back, 0
+        if since == len(self._ids) and len(text) <= self._told_chars and not taken_back:
             return None
         chunk = Chunk(
             text[self._told_chars :],
             tuple(self._ids[since:]),
             tuple(self._kinds[since:]),
             tuple(self._logprobs[since:]) if self._wants_logprobs else None,
+            rollback=taken_back,
         )
         self._told_tokens = len(self._ids)
         self._told_chars = max(self._told_chars, len(text))

@@ -44,7 +44,9 @@ def load_packed(files: ModelFiles, kernels: Kernels, form: WeightForm) -> Model:
     recording = load_recording(folder, dtype=torch.float32)
     products = PackedProducts(kernels, files, form, stored=folder)
     if recording is None:
-        return Model.from_module(_module(files, torch.float32), name=files.name, products=products)
+        return Model.from_module(
+            load_module(files, torch.float32), name=files.name, products=products
+        )
     return recording.model(
         device=torch.device("cpu"), products=products, kernels=NativeOperators(kernels)
     )
@@ -62,7 +64,7 @@ def load_plain(files: ModelFiles, *, dtype: torch.dtype, device: torch.device) -
     folder = derived(files.folder, f"recording-{str(dtype).removeprefix('torch.')}", build)
     recording = load_recording(folder, dtype=dtype)
     if recording is None:
-        return Model.from_module(_module(files, dtype).to(device), name=files.name)
+        return Model.from_module(load_module(files, dtype).to(device), name=files.name)
     return recording.model(device=device)
 
 
@@ -70,19 +72,27 @@ def _record(files: ModelFiles, dtype: torch.dtype) -> Recording | None:
     """The model's recording; None for one that cannot be recorded and is run as it is."""
     announce(f"preparing {files.name} (once)")
     try:
-        return record(_module(files, dtype), name=files.name)
+        return record(load_module(files, dtype), name=files.name)
     except NotCapturable:
         return None
 
 
-def _module(files: ModelFiles, dtype: torch.dtype) -> nn.Module:
-    """The transformers module with the weights of `files`, on the CPU."""
+def load_module(
+    files: ModelFiles, dtype: torch.dtype, *, attention: str | None = "eager"
+) -> nn.Module:
+    """The transformers module with the weights of `files`, on the CPU.
+
+    `attention` names one of transformers' own implementations; None is the one it chooses.
+    """
     from safetensors.torch import load_file
     from transformers import AutoConfig, AutoModelForCausalLM
+
+    from agentrt.runtime.models.quiet import without_bars
 
     config = AutoConfig.from_pretrained(files.folder, local_files_only=True)
     state = {name: tensor for path in files.weights for name, tensor in load_file(path).items()}
     kind: Any = AutoModelForCausalLM._model_mapping[type(config)]  # pyright: ignore[reportPrivateUsage]
-    return kind.from_pretrained(
-        None, config=config, state_dict=state, dtype=dtype, attn_implementation="eager"
-    )
+    with without_bars():
+        return kind.from_pretrained(
+            None, config=config, state_dict=state, dtype=dtype, attn_implementation=attention
+        )

@@ -4,36 +4,29 @@ from __future__ import annotations
 
 import atexit
 import contextvars
-import threading
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self, Unpack
 
-import anyio
-import anyio.to_thread
-
-from agentrt.errors import EngineClosed, InvalidRequest, NoRuntime
-from agentrt.runtime.assembly import make_engine, open_model
+from agentrt.errors import NoRuntime
+from agentrt.runtime.assembly import open_model
 from agentrt.runtime.checks import check_count, make_config
-from agentrt.runtime.engine_thread import EngineThread
-from agentrt.runtime.front import Front
+from agentrt.runtime.lifecycle import Lifecycle
 from agentrt.runtime.selecting import plan_selection
 from agentrt.runtime.streaming import CompletionStream
 from agentrt.runtime.submission import Submission
-from agentrt.runtime.tracing import RuntimeTrace
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Sequence
     from pathlib import Path
     from types import TracebackType
 
     from agentrt.generation import Completion, SamplingOptions, SamplingParams, Selection
     from agentrt.matching import Constraint
     from agentrt.runtime.config import RuntimeConfig
-    from agentrt.runtime.engine import Engine
-    from agentrt.runtime.front import Prompt
+    from agentrt.runtime.front import Front, Prompt
     from agentrt.runtime.selecting import Normalisation
-    from agentrt.runtime.source import LoadedModel, ModelSource
+    from agentrt.runtime.source import ModelSource
     from agentrt.runtime.stats import RuntimeStats
     from agentrt.schema import Vocabulary
     from agentrt.trace.engines import Tree
@@ -75,24 +68,11 @@ class Runtime:
         **options: object,
     ) -> None:
         self.config = make_config(config, options)
-        self._model = model
-        self._front: Front | None = None
+        self._life = Lifecycle(partial(open_model, model, self.config), self.config)
         self._token: contextvars.Token[Runtime | None] | None = None
-        self._guard = threading.Lock()  # tasks and threads may enter, restart and leave at once
-        self._entry: object = None  # the one `async with` it is in, or on its way in or out of
 
     async def __aenter__(self) -> Self:
-        with self._guard:
-            if self._entry is not None:
-                raise InvalidRequest(
-                    "this runtime is already open; each `async with` needs its own"
-                )
-            entry = self._entry = object()
-        try:
-            await anyio.to_thread.run_sync(self._open, entry)
-        except BaseException:
-            self._close()
-            raise
+        await self._life.enter()
         self._token = _current.set(self)
         self._served.trace.enter()
         return self
@@ -107,14 +87,10 @@ class Runtime:
             with suppress(ValueError):  # left in another context than entered, as fixtures are
                 _current.reset(self._token)
             self._token = None
-        if self._front is not None:
-            self._front.trace.exit()
-        try:
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(self._close, error)
-        except BaseException:  # an interrupt, or asyncio's own cancelling, which no scope stops
-            self._close()
-            raise
+        front = self._life.serving
+        if front is not None:
+            front.trace.exit()
+        await self._life.leave(error)
 
     def open(self) -> Self:
         """Opens it without a block, for a notebook or a script, as the runtime of the process.
@@ -123,15 +99,7 @@ class Runtime:
         the process.
         """
         global _process
-        with self._guard:
-            if self._entry is not None:
-                raise InvalidRequest("this runtime is already open; make another Runtime()")
-            entry = self._entry = object()
-        try:
-            self._open(entry)
-        except BaseException:
-            self._close()
-            raise
+        self._life.open()
         _process = self
         atexit.register(self.close)
         return self
@@ -142,7 +110,7 @@ class Runtime:
         if _process is self:
             _process = None
         atexit.unregister(self.close)
-        self._close()
+        self._life.close()
 
     async def generate(
         self,
@@ -265,7 +233,11 @@ class Runtime:
 
     @asynccontextmanager
     async def pinned(self, prompt: Prompt, *, namespace: str = "") -> AsyncGenerator[Completion]:
-        """Keeps a prompt's cache from being evicted for the length of the block."""
+        """Keeps a prompt's cache from being evicted for the length of the block.
+
+        A request that pins leave no room for fails at once with GenerationFailed, for the block may
+        be what waits for it; one with a timeout waits for them until then.
+        """
         front = self._served  # the pin is this one's, whatever is closed or restarted meanwhile
         tokens = front.tokens(prompt)
         submission = Submission.make(None, {"max_tokens": 0}, namespace=namespace, pin=True)
@@ -297,13 +269,7 @@ class Runtime:
 
     async def restart(self) -> None:
         """Starts a failed engine again, with an empty cache. Does nothing to a healthy one."""
-        await anyio.to_thread.run_sync(self._restart)
-
-    def _restart(self) -> None:
-        with self._guard:
-            if self._served.thread.failure is not None:
-                front = self._served
-                self._front = self._start(lambda: front.loaded, front.trace)
+        await self._life.restart()
 
     def stats(self) -> RuntimeStats:
         """Live figures as of the last engine step."""
@@ -337,55 +303,4 @@ class Runtime:
 
     @property
     def _served(self) -> Front:
-        if self._front is None:
-            raise EngineClosed("the runtime is not open; open it with `async with Runtime()`")
-        return self._front
-
-    def _open(self, entry: object) -> None:
-        trace = RuntimeTrace(self.config)
-        try:
-            front = self._start(lambda: open_model(self._model, self.config), trace)
-        except BaseException as error:
-            trace.closed(error)
-            raise
-        with self._guard:
-            if self._entry is entry:
-                self._front = front
-                return
-        _close(front)  # whoever wanted it was cancelled while it was loading
-
-    def _start(self, load: Callable[[], LoadedModel], trace: RuntimeTrace) -> Front:
-        loaded: list[LoadedModel] = []
-
-        def build() -> Engine:
-            loaded.append(load())
-            try:
-                trace.opened(loaded[0])
-                return make_engine(loaded[0].executor, self.config)
-            except BaseException:
-                loaded[0].executor.close()
-                raise
-
-        thread = EngineThread(build, trace.on_step)
-        thread.start()
-        return Front(loaded[0], thread, trace)
-
-    def _close(self, error: BaseException | None = None) -> None:
-        with self._guard:
-            front, self._front, entry = self._front, None, self._entry
-        try:
-            if front is not None:
-                _close(front, error)
-        finally:
-            with self._guard:
-                if self._entry is entry:
-                    self._entry = None
-
-
-def _close(front: Front, error: BaseException | None = None) -> None:
-    front.trace.last_look(front.thread)
-    front.thread.close()
-    try:
-        front.loaded.executor.close()
-    finally:
-        front.trace.closed(error)
+        return self._life.front

@@ -11,7 +11,6 @@ import torch
 from agentrt.errors import InvalidRequest, NativeUnavailable
 from agentrt.runtime.attention.base import KVCache
 from agentrt.runtime.attention.choose import choose_backend
-from agentrt.runtime.attention.native import NativeAttention
 from agentrt.runtime.codec import ModelCodec
 from agentrt.runtime.executor import TorchExecutor
 from agentrt.runtime.memory import pool_slots
@@ -24,7 +23,6 @@ from agentrt.runtime.source import LoadedModel
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agentrt.runtime.attention.base import AttentionBackend
     from agentrt.runtime.config import RuntimeConfig
     from agentrt.runtime.model import Model
     from agentrt.runtime.models import ModelFiles
@@ -58,7 +56,8 @@ class StoredModel:
         spec = replace(model.spec, name=files.name, eos_token_ids=codec.eos_token_ids)
         slots = pool_slots(spec, config, device)
         cache = KVCache(model.layers, num_slots=slots, dtype=model.dtype, device=device)
-        model.attach(_attention(config, model, cache, kernels))
+        wanted = None if config.attention == "auto" else config.attention
+        model.attach(choose_backend(device, model.layers, cache, wanted, kernels=kernels))
         return LoadedModel(TorchExecutor(model, spec=spec, num_slots=slots), codec)
 
 
@@ -120,14 +119,3 @@ def _form(config: RuntimeConfig, files: ModelFiles) -> WeightForm:
             f"{files.name} has none; use 'fp32' or 'int8'"
         )
     return config.weights
-
-
-def _attention(
-    config: RuntimeConfig, model: Model, cache: KVCache, kernels: Kernels | None
-) -> AttentionBackend:
-    wanted = config.attention
-    if kernels is not None and wanted in ("auto", "native"):
-        return NativeAttention(kernels, cache)
-    return choose_backend(
-        model.device, model.layers, cache, override=None if wanted == "auto" else wanted
-    )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from agentrt.errors import GenerationFailed
-from agentrt.generation import FinishReason
+from agentrt.generation import FinishReason, TokenKind, TokenLogprob
 from agentrt.matching import Allowed, Forced
 from agentrt.runtime.runtime import Runtime
 from agentrt.testing import EOS, VOCAB_SIZE, ScriptedModel
@@ -118,6 +118,33 @@ async def test_text_may_be_taken_back_before_anything_is_computed() -> None:
         assert (done.usage.forced_tokens, done.usage.sampled_tokens) == (4, 2)
         again = await runtime.generate("helloabcd", max_tokens=2)
         assert done.text == "abcd" + again.text
+        await settled(runtime)
+
+
+async def test_tokens_taken_back_after_they_were_streamed_are_counted() -> None:
+    def answer(accepted: list[int]) -> Any:
+        if len(accepted) == 3:
+            return Forced((*accepted[1:], *b"xy"), rollback=2)
+        if len(accepted) == 7:
+            return Forced((*accepted[4:], *b"z"), rollback=3)
+        return ALL
+
+    async with Runtime(ScriptedModel.babbling()) as runtime:
+        asked = runtime.stream("hello", max_tokens=12, logprobs=True, constraint=Scripted(answer))
+        async with asked as stream:
+            chunks = [chunk async for chunk in stream]
+        done = stream.completion
+        # What is taken back was sampled and comes again as forced: kinds and logprobs tell.
+        tokens: list[tuple[int, TokenKind, TokenLogprob]] = []
+        for chunk in chunks:
+            assert chunk.logprobs is not None
+            del tokens[len(tokens) - chunk.rollback :]
+            tokens += zip(chunk.token_ids, chunk.kinds, chunk.logprobs, strict=True)
+        assert done.logprobs is not None
+        assert tokens == list(zip(done.token_ids, done.token_kinds, done.logprobs, strict=True))
+        assert "".join(chunk.text for chunk in chunks) == done.text
+        # One less than the constraint took back: the last was not streamed yet.
+        assert [chunk.rollback for chunk in chunks if chunk.rollback] == [1, 2]
         await settled(runtime)
 
 

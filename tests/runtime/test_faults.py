@@ -38,6 +38,8 @@ async def test_a_step_that_raises_fails_everyone_with_the_cause(at_step: int) ->
         assert all(isinstance(error, EngineFailed) for error in errors)
         assert all(isinstance(error.__cause__, MemoryError) for error in errors)
         assert len({id(error) for error in errors}) == 5, "one exception object, many raisers"
+        stats = runtime.stats()
+        assert (stats.running, stats.waiting, stats.slots_held) == (0, 0, 0)
 
         with pytest.raises(EngineFailed, match="no room for the logits"):
             await runtime.generate("and now?")
@@ -175,11 +177,16 @@ async def test_whoever_ends_in_the_step_that_fails_is_told(monkeypatch: pytest.M
     def finish(scheduler: Scheduler, request: Request) -> None:
         raise IntegrityError("a slot with two owners")
 
+    def abort(scheduler: Scheduler, request: Request) -> None:
+        raise IntegrityError("a slot with none")
+
     monkeypatch.setattr(Scheduler, "finish", finish)
+    monkeypatch.setattr(Scheduler, "abort", abort)
     async with Runtime(ScriptedModel.replying("hi")) as runtime:
         with anyio.fail_after(LONG):
             errors = await failures_of(runtime, 3)
-    assert all(isinstance(error, EngineFailed) for error in errors)
+        assert all(isinstance(error, EngineFailed) for error in errors)
+        assert (runtime.stats().running, runtime.stats().waiting) == (0, 0)
 
 
 def test_a_loop_that_closes_under_a_generation_leaves_nothing() -> None:

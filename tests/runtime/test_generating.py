@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 import pytest
 
-from agentrt.errors import InvalidRequest, PromptTooLong
+from agentrt.errors import DeadlineExceeded, GenerationFailed, InvalidRequest, PromptTooLong
 from agentrt.generation import FinishReason, SamplingParams
 from agentrt.messages import Message
 from agentrt.runtime.runtime import Runtime
 from agentrt.testing import EOS, ScriptedModel
-from tests.runtime.serving import Gate, settled
+from tests.runtime.serving import LONG, Gate, settled
 
 if TYPE_CHECKING:
     from agentrt.runtime.batch import Batch
@@ -120,6 +121,42 @@ async def test_a_pinned_prompt_stays_while_others_are_evicted() -> None:
             await runtime.generate(f"{i} something else", max_tokens=40)
         gone = await runtime.generate("keep these twenty tk!", max_tokens=1)
         assert gone.usage.cached_tokens == 0
+        await settled(runtime)
+
+
+async def test_what_pins_leave_no_room_for_fails_by_what_they_hold() -> None:
+    """At once: the one who pinned may be the one who waits, so waiting could last for ever."""
+    async with Runtime(ScriptedModel.babbling(num_slots=64)) as runtime:
+        async with runtime.pinned("a" * 20), runtime.pinned("b" * 20):
+            with pytest.raises(GenerationFailed, match="hold 40 of the KV pool's 64 slots"):
+                await runtime.generate("c" * 20, max_tokens=20)
+            assert (await runtime.generate("c" * 20, max_tokens=4)).usage.output_tokens == 4
+        assert (await runtime.generate("c" * 20, max_tokens=20)).usage.output_tokens == 20
+        await settled(runtime)
+
+
+async def test_with_a_timeout_a_request_waits_for_pins_to_be_let_go() -> None:
+    async with Runtime(ScriptedModel.babbling(num_slots=64)) as runtime:
+        lengths: list[int] = []
+
+        async def ask(timeout: float) -> None:
+            done = await runtime.generate("c" * 20, max_tokens=20, timeout=timeout)
+            lengths.append(done.usage.output_tokens)
+
+        async with (
+            anyio.create_task_group() as group,
+            runtime.pinned("a" * 20),
+            runtime.pinned("b" * 20),
+        ):
+            for timeout in (LONG, math.inf):
+                group.start_soon(ask, timeout)
+            await anyio.wait_all_tasks_blocked()
+            # Nobody is in its way meanwhile, and it is in nobody's.
+            assert (await runtime.generate("d", max_tokens=3)).usage.output_tokens == 3
+            with pytest.raises(DeadlineExceeded):
+                await runtime.generate("e" * 20, max_tokens=20, timeout=0.01)
+            assert lengths == []
+        assert lengths == [20, 20]
         await settled(runtime)
 
 

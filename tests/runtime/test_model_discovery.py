@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 import transformers
 from torch import nn
 
-from agentrt.errors import InvalidRequest, ModelNotFound, UnsupportedModel
-from agentrt.runtime.model import Model, load_model
+from agentrt.errors import InvalidRequest, UnsupportedModel
+from agentrt.runtime.model import Model
 from agentrt.runtime.model.masks import IrregularMask, window_of
 from tests.runtime.decoding import Driver, Sequence
 from tests.runtime.model_zoo import build, config_of, eager_logits, plain
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def layers_of(name: str, **changes: Any) -> Any:
@@ -248,23 +245,3 @@ def test_two_models_in_two_threads() -> None:
     for name in names:
         wanted = eager_logits(plain(name), tokens)
         torch.testing.assert_close(got[name], wanted, atol=1e-4, rtol=0)
-
-
-def test_load_from_a_folder(tmp_path: Path) -> None:
-    plain("llama").save_pretrained(tmp_path)
-    model = load_model(tmp_path, name="saved", dtype=torch.float32, device=torch.device("cpu"))
-    driver, sequence = Driver(model), Sequence([9, 8, 7, 6, 5])
-    driver.step((sequence, 5))
-    wanted = eager_logits(plain("llama"), sequence.tokens)
-    torch.testing.assert_close(sequence.all_logits(), wanted, atol=1e-4, rtol=0)
-
-
-def test_a_folder_without_a_model(tmp_path: Path) -> None:
-    with pytest.raises(ModelNotFound, match=r"holds no config\.json"):
-        load_model(tmp_path, name="x", dtype=torch.float32, device=torch.device("cpu"))
-
-
-def test_a_folder_with_another_kind_of_model(tmp_path: Path) -> None:
-    transformers.ViTConfig().save_pretrained(tmp_path)
-    with pytest.raises(UnsupportedModel, match="is a vit model"):
-        load_model(tmp_path, name="x", dtype=torch.float32, device=torch.device("cpu"))

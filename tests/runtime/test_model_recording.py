@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-import transformers
 
 from agentrt.errors import ModelCorrupt
-from agentrt.runtime.model import Model, NotCapturable, load_model, record
+from agentrt.runtime.model import Model, NotCapturable, record
 from agentrt.runtime.model.graph import capture as capture_module
 from agentrt.runtime.model.graph.kernels import TorchKernels
 from agentrt.runtime.model.linears import LinearGroup, Product, separate_products
@@ -25,6 +24,13 @@ if TYPE_CHECKING:
 
 CPU = torch.device("cpu")
 TOKENS = [(7 * i * i + 3 * i + 5) % 101 for i in range(23)]
+
+
+def loaded(folder: Path) -> Recording:
+    recording = load_recording(folder, dtype=torch.float32)
+    assert recording is not None
+    return recording
+
 
 _recordings: dict[str, Recording] = {}
 
@@ -72,12 +78,12 @@ def test_rotating_in_place_disturbs_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", ["llama", "gemma3", "mixtral"])
 def test_save_and_load(name: str, tmp_path: Path) -> None:
     recording_of(name).save(tmp_path)
-    loaded = load_model(tmp_path, name=name, dtype=torch.float32, device=CPU)
-    assert loaded.spec == recording_of(name).spec
-    assert loaded.layers == recording_of(name).layers
+    again = loaded(tmp_path)
+    assert again.spec == recording_of(name).spec
+    assert again.layers == recording_of(name).layers
     # Not to the bit: a matrix product may round by how its operands are aligned in memory.
     wanted = decoded(recording_of(name).model(device=CPU))
-    torch.testing.assert_close(decoded(loaded), wanted, atol=1e-5, rtol=0)
+    torch.testing.assert_close(decoded(again.model(device=CPU)), wanted, atol=1e-5, rtol=0)
 
 
 def test_half_precision_models_are_recorded_too() -> None:
@@ -93,8 +99,8 @@ def test_loading_and_running_import_no_transformers(tmp_path: Path) -> None:
 import sys, pathlib, torch
 import agentrt.runtime.model as m
 from tests.runtime.decoding import Driver, Sequence
-model = m.load_model(pathlib.Path({str(tmp_path)!r}), name="x", dtype=torch.float32,
-                     device=torch.device("cpu"))
+recording = m.load_recording(pathlib.Path({str(tmp_path)!r}), dtype=torch.float32)
+model = recording.model(device=torch.device("cpu"))
 Driver(model).step((Sequence([1, 2, 3]), 3))
 print("transformers" in sys.modules)
 """
@@ -134,7 +140,7 @@ def test_tied_weights_are_stored_once(tmp_path: Path) -> None:
         for tied in (True, False)
     }
     assert sizes[False] - sizes[True] == pytest.approx(101 * 32 * 4, abs=200)
-    model = load_model(tmp_path / "True", name="x", dtype=torch.float32, device=CPU)
+    model = loaded(tmp_path / "True").model(device=CPU)
     assert decoded(model).shape == (23, 101)
 
 
@@ -147,7 +153,7 @@ def test_products_may_keep_their_own_weights(tmp_path: Path) -> None:
         assert group.weights == ()
         return own[group.key]
 
-    model = load_model(tmp_path, name="x", dtype=torch.float32, device=CPU, products=stored)
+    model = loaded(tmp_path).model(device=CPU, products=stored)
     assert torch.equal(decoded(model), decoded(recording.model(device=CPU)))
 
 
@@ -237,15 +243,5 @@ def test_in_place_operations_are_replayed_in_order() -> None:
 def test_eos_and_context_survive(tmp_path: Path) -> None:
     module = build(config_of("llama", eos_token_id=[2, 9]))
     record(module, name="tiny").save(tmp_path)
-    spec = load_model(tmp_path, name="tiny", dtype=torch.float32, device=CPU).spec
+    spec = loaded(tmp_path).spec
     assert (spec.name, spec.context_length, spec.eos_token_ids) == ("tiny", 64, {2, 9})
-
-
-def test_a_folder_with_both_prefers_the_recording(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain("llama").save_pretrained(tmp_path)
-    recording_of("llama").save(tmp_path)
-    monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", None)
-    model = load_model(tmp_path, name="llama", dtype=torch.float32, device=CPU)
-    assert decoded(model).shape == (23, 101)

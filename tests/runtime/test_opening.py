@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import threading
 from typing import TYPE_CHECKING
 
@@ -100,6 +101,48 @@ def test_what_is_cancelled_while_loading_is_closed_when_loaded() -> None:
             assert (await runtime.generate("hello")).text == ""
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_an_interrupt_while_loading_comes_out_at_once(backend: str) -> None:
+    """While the model goes on loading; it is closed, on its own, when it has."""
+    interrupted, closed = threading.Event(), threading.Event()
+
+    class Slow(ScriptedModel):
+        def open(self, config: RuntimeConfig) -> LoadedModel:
+            signal.raise_signal(signal.SIGINT)  # Ctrl-C, for the main thread to handle
+            assert interrupted.wait(LONG)
+            loaded = super().open(config)
+            loaded.executor.close = closed.set
+            return loaded
+
+    runtime = Runtime(Slow(lambda prefix, prompt_length: EOS))
+    with pytest.raises(KeyboardInterrupt):
+        anyio.run(runtime.__aenter__, backend=backend)
+    assert engine_threads(), "it waited for the model"
+    with pytest.raises(EngineClosed):
+        runtime.stats()
+    interrupted.set()
+    assert closed.wait(LONG)
+    assert not engine_threads()
+
+
+async def test_a_runtime_closed_while_it_opens_does_not_open() -> None:
+    runtime: list[Runtime] = []
+    closed = threading.Event()
+
+    class Slow(ScriptedModel):
+        def open(self, config: RuntimeConfig) -> LoadedModel:
+            runtime[0].close()
+            loaded = super().open(config)
+            loaded.executor.close = closed.set
+            return loaded
+
+    runtime.append(Runtime(Slow(lambda prefix, prompt_length: EOS)))
+    with pytest.raises(EngineClosed, match="while it was being opened"):
+        await runtime[0].__aenter__()
+    assert await anyio.to_thread.run_sync(closed.wait, LONG)
+    assert not engine_threads()
 
 
 def test_leaving_closes_however_often_it_is_cancelled() -> None:

@@ -227,6 +227,64 @@ def test_a_prefix_pinned_meanwhile_starves_one_request_not_all():
     engine.cache.unpin(pin)
 
 
+def pinned_engine(free: int):
+    """An engine of which a pin leaves `free` slots, and a way to let go of it."""
+    engine, text = FakeEngine(100), tokens(random.Random(9), 100 - free)
+    engine.add(text)
+    engine.run()
+    pin = engine.cache.pin(np.array(text, np.int32))
+    assert engine.cache.pinned == 100 - free
+
+    def unpin():
+        engine.cache.unpin(pin)
+        engine.scheduler.unpinned()
+
+    return engine, unpin
+
+
+def test_who_has_a_deadline_waits_for_an_unpin_and_is_in_nobodys_way():
+    engine, unpin = pinned_engine(free=40)
+    patient = engine.add([1] * 50, max_tokens=5, deadline=10.0)
+    first = engine.add([2] * 10, max_tokens=5)
+    while engine.scheduler.running or not engine.finished[1:]:
+        assert not engine.step().starved
+    assert engine.finished[1:] == [first]
+    assert (engine.scheduler.waiting, engine.scheduler.next_step) == (1, 10.0)
+    assert not engine.step().work
+    unpin()
+    engine.run()
+    assert patient in engine.finished
+
+
+def test_waiting_for_an_unpin_ends_at_the_deadline_or_by_an_abort():
+    engine, unpin = pinned_engine(free=40)
+    late = engine.add([1] * 50, max_tokens=5, deadline=10.0)
+    aborted = engine.add([2] * 50, max_tokens=5, deadline=20.0)
+    assert not engine.step(9.0).work
+    assert engine.step(10.0).expired == (late,)
+    engine.scheduler.abort(aborted)
+    assert (engine.scheduler.waiting, engine.scheduler.next_step) == (0, None)
+    unpin()
+    assert not engine.step(11.0).work
+
+
+def test_who_runs_out_of_room_beside_a_pin_waits_with_what_it_has():
+    rng = random.Random(9)
+    engine, text = FakeEngine(100), tokens(rng, 60)
+    engine.add(text)
+    engine.run()
+    patient = engine.add(tokens(rng, 30), max_tokens=60, deadline=1000.0)
+    engine.step()
+    pin = engine.cache.pin(np.array(text, np.int32))
+    while engine.scheduler.running:
+        assert not engine.step().starved
+    assert (engine.scheduler.waiting, patient.retractions) == (1, 1)
+    engine.cache.unpin(pin)
+    engine.scheduler.unpinned()
+    engine.run()
+    assert patient in engine.finished
+
+
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=6))
 def test_demand_is_the_peak_of_a_timeline(running):
     """Against the timeline itself: who still runs has grown by a slot a step."""

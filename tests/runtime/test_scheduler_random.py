@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.errors import QueueFull
+from agentrt.runtime.radix import Pin
 from agentrt.runtime.request import Request, RequestStatus
 from agentrt.runtime.scheduler import SchedulePolicy, SchedulerConfig
 from tests.runtime.fake_engine import FakeEngine, expected_output
@@ -53,6 +55,8 @@ events = st.one_of(
     st.tuples(st.just("jump"), st.integers(0, 99)),
     st.tuples(st.just("finish"), st.integers(0, 99)),
     st.tuples(st.just("forget"), st.integers(0, 99)),
+    st.tuples(st.just("pin"), st.integers(0, 99)),
+    st.tuples(st.just("unpin"), st.integers(0, 99)),
     st.tuples(st.just("reset"), st.integers(0, 20)),
 )
 
@@ -64,6 +68,7 @@ class Mix:
         self.engine = FakeEngine(SLOTS, config)
         self.open: list[Request] = []
         self.ended: set[Request] = set()
+        self.pins: list[Pin] = []
         self.now = 0.0
 
     def play(self, kind: str, what) -> None:
@@ -76,8 +81,9 @@ class Mix:
         for request in decision.expired:
             assert request.deadline is not None
             assert request.deadline <= self.now
-        assert not decision.starved
-        self.ended |= {*decision.expired, *self.engine.finished}
+        assert self.pins or not decision.starved
+        assert not any(request.deadline for request in decision.starved)
+        self.ended |= {*decision.expired, *decision.starved, *self.engine.finished}
 
     def add(self, what) -> None:
         prompt, max_tokens, options = what
@@ -118,9 +124,21 @@ class Mix:
     def forget(self, pick: int) -> None:
         self.engine.cache.evict(pick)
 
+    def pin(self, pick: int) -> None:
+        if request := self.pick(pick, RequestStatus.FINISHED):
+            prompt = np.array(self.engine.prompts[request], np.int32)
+            self.pins.append(self.engine.cache.pin(prompt, namespace=request.namespace))
+
+    def unpin(self, pick: int) -> None:
+        if self.pins:
+            self.engine.cache.unpin(self.pins.pop(pick % len(self.pins)))
+            self.engine.scheduler.unpinned()
+
     def reset(self, pick: int) -> None:
         if pick:
             return
+        while self.pins:
+            self.unpin(0)
         self.engine.scheduler.schedule(self.now)
         everybody = self.engine.scheduler.reset()
         assert (self.engine.scheduler.waiting, self.engine.scheduler.running) == (0, 0)
@@ -140,6 +158,8 @@ def test_any_mix(config, script):
         for kind, what in between_steps:
             mix.play(kind, what)
         mix.step()
+    while mix.pins:
+        mix.unpin(0)
     while mix.engine.scheduler.waiting or mix.engine.scheduler.running:
         mix.step()
         assert mix.engine.steps < 20_000

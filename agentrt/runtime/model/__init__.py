@@ -1,8 +1,7 @@
 """Any decoder-only causal LM that transformers loads, run one flat ragged batch a step."""
 
-from agentrt.runtime.model.folder import load_model, record
 from agentrt.runtime.model.graph.trace import NotCapturable
 from agentrt.runtime.model.model import Model
-from agentrt.runtime.model.recording import Recording, load_recording
+from agentrt.runtime.model.recording import Recording, load_recording, record
 
-__all__ = ["Model", "NotCapturable", "Recording", "load_model", "load_recording", "record"]
+__all__ = ["Model", "NotCapturable", "Recording", "load_recording", "record"]

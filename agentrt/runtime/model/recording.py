@@ -18,14 +18,17 @@ from safetensors.torch import load_file, save_file
 from agentrt.errors import ModelCorrupt
 from agentrt.runtime.attention.base import LayerAttention
 from agentrt.runtime.batch import ModelSpec
+from agentrt.runtime.model.graph.capture import capture
 from agentrt.runtime.model.graph.codec import decode_graph, encode_graph
 from agentrt.runtime.model.graph.decoder import GraphDecoder
 from agentrt.runtime.model.graph.kernels import Kernels, TorchKernels
 from agentrt.runtime.model.linears import LinearGroup, ProductFactory, separate_products
-from agentrt.runtime.model.model import Model
+from agentrt.runtime.model.model import Model, prepare
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from torch import nn
 
     from agentrt.runtime.model.graph.ir import Graph
 
@@ -81,6 +84,24 @@ class Recording:
         }
         save_file(tensors.kept, folder / _TENSORS)
         (folder / _JSON).write_text(json.dumps(description))
+
+
+def record(module: nn.Module, *, name: str) -> Recording:
+    """Records a transformers causal LM, which is used up by it.
+
+    Raises UnsupportedModel for what cannot be served exactly, and NotCapturable for what can but
+    not by replaying a list of operations: such a model is loaded by transformers every time.
+    """
+    with torch.inference_mode():
+        prepared = prepare(module, name=name)
+    model = prepared.model
+    captured = capture(
+        prepared.decoder, model.layers, prepared.products, vocab_size=model.spec.vocab_size
+    )
+    groups = tuple(shared.group for shared in prepared.products)
+    return Recording(
+        model.spec, model.layers, model.dtype, captured.graph, captured.constants, groups
+    )
 
 
 class _Tensors:

@@ -6,7 +6,6 @@ writes down what it made, so that later starts need neither the source's format 
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from agentrt.errors import InvalidRequest, ModelCorrupt, UnsupportedModel
 from agentrt.runtime.models.blocks import BlockFinder
 from agentrt.runtime.models.files import BLOCKS, TOKENIZER, WEIGHTS, write_facts
 from agentrt.runtime.models.progress import announce, progress
+from agentrt.runtime.models.quiet import without_bars
 from agentrt.runtime.models.storage import require_space
 from agentrt.runtime.models.tokenization import (
     digit_by_digit,
@@ -30,7 +30,7 @@ from agentrt.runtime.models.tokenization import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     import numpy as np
@@ -134,7 +134,7 @@ def _load_model(source: Source, config: Any) -> Any:
             options["quantization_config"] = packed(dequantize=True)
     load: Any = transformers.AutoModelForCausalLM.from_pretrained
     try:
-        with _without_bars():
+        with without_bars():
             model, loading = load(source.folder, config=config, output_loading_info=True, **options)
     except (ValueError, KeyError, ImportError) as error:
         raise UnsupportedModel(
@@ -155,19 +155,6 @@ def _load_tokenizer(source: Source, reader: gguf.GGUFReader | None) -> Any:
     if reader:
         digit_by_digit(tokenizer, reader)
     return tokenizer
-
-
-@contextmanager
-def _without_bars() -> Generator[None]:
-    """Keeps transformers' own progress bars from mixing with ours."""
-    bars = transformers.utils.logging
-    shown = bars.is_progress_bar_enabled()
-    bars.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            bars.enable_progress_bar()
 
 
 def _write_weights(source: Source, model: Any, out: Path) -> list[str]:

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING
 from agentrt.runtime.native.build import load_library
 from agentrt.runtime.native.kernels import Kernels
 from agentrt.runtime.native.linear import LAYOUT, PackedLinear
-from agentrt.runtime.native.pack import (
-    Q4Weight,
-    Q8Weight,
-    quantise_q8,
-    read_q4_0,
-    read_q4_1,
-    read_q8_0,
-)
+from agentrt.runtime.native.pack import Q4Weight, Q8Weight, quantise_q8
 from agentrt.runtime.native.threads import keep_torch_on_this_thread
 
 if TYPE_CHECKING:
@@ -29,9 +22,6 @@ __all__ = [
     "keep_torch_on_this_thread",
     "load",
     "quantise_q8",
-    "read_q4_0",
-    "read_q4_1",
-    "read_q8_0",
 ]
 
 

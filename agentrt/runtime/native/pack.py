@@ -47,40 +47,6 @@ def _affine(quants: torch.Tensor, scales: torch.Tensor, minima: torch.Tensor) ->
     return (blocks * scales.double()[..., None] + minima.double()[..., None]).flatten(-2)
 
 
-def read_q4_1(raw: torch.Tensor) -> Q4Weight:
-    """GGUF Q4_1 rows, uint8 [N, K / 32 * 20]: half d, half m, 16 bytes of nibbles a block.
-
-    Byte i of a block holds element i in its low bits and element i + 16 in its high bits.
-    """
-    blocks = raw.unflatten(-1, (-1, 20))
-    halves = blocks[..., :4].contiguous().view(torch.float16)
-    return Q4Weight(_nibbles(blocks[..., 4:]), halves[..., 0], halves[..., 1])
-
-
-def read_q4_0(raw: torch.Tensor) -> Q4Weight:
-    """GGUF Q4_0 rows, uint8 [N, K / 32 * 18]: half d, 16 bytes of nibbles; w = d * (q - 8)."""
-    blocks = raw.unflatten(-1, (-1, 18))
-    scales = blocks[..., :2].contiguous().view(torch.float16)[..., 0]
-    minima = scales * -8
-    if not bool(torch.isfinite(minima).all()):
-        raise InvalidRequest(
-            "a Q4_0 block has a scale above 8188, whose offset does not fit a half float; "
-            "load this tensor as float32"
-        )
-    return Q4Weight(_nibbles(blocks[..., 2:]), scales, minima)
-
-
-def read_q8_0(raw: torch.Tensor) -> Q8Weight:
-    """GGUF Q8_0 rows, uint8 [N, K / 32 * 34]: half d, 32 int8 a block."""
-    blocks = raw.unflatten(-1, (-1, 34))
-    scales = blocks[..., :2].contiguous().view(torch.float16)[..., 0]
-    return Q8Weight(blocks[..., 2:].contiguous().view(torch.int8).flatten(-2), scales)
-
-
-def _nibbles(bytes_: torch.Tensor) -> torch.Tensor:
-    return torch.cat([bytes_ & 15, bytes_ >> 4], -1).flatten(-2)
-
-
 def quantise_q8(weight: torch.Tensor) -> Q8Weight:
     """The nearest 8-bit weight, scale = max|w| / 127 in each block, as GGUF's Q8_0 does.
 

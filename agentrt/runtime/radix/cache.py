@@ -52,6 +52,17 @@ class RadixCache:
         return sum(root.lock_ref for root in self._tree.roots.values()) - len(self._pins)
 
     @property
+    def pinned(self) -> int:
+        """Slots that pins keep, each counted once."""
+        nodes: set[Node] = set()
+        for pin in self._pins:
+            node: Node | None = pin.node
+            while node is not None and node not in nodes:
+                nodes.add(node)
+                node = node.parent
+        return sum(len(node) for node in nodes)
+
+    @property
     def version(self) -> int:
         """Changes whenever a new match might not be what an earlier one was."""
         return self._tree.version

@@ -40,8 +40,8 @@ class Decision:
     expired: tuple[Request, ...] = ()
     """Their deadline passed, while waiting or running."""
     starved: tuple[Request, ...] = ()
-    """They had the pool to themselves and it was too small: prefixes were pinned since they were
-    added."""
+    """They had the pool to themselves, no deadline to wait until, and what is pinned leaves too
+    little of it."""
 
     @property
     def num_tokens(self) -> int:

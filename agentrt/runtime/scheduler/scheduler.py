@@ -16,6 +16,7 @@ tree in the same step if it was all scheduled, and wait if it was not.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -114,11 +115,22 @@ class Scheduler:
 
     @property
     def waiting(self) -> int:
-        return len(self._books.waiting)
+        return len(self._books.waiting) + len(self._books.blocked)
 
     @property
     def running(self) -> int:
         return len(self._books.running)
+
+    @property
+    def next_step(self) -> float | None:
+        """The time from which `schedule` has something to decide, on its clock; None: no time.
+
+        It is a deadline where all who wait are blocked by pins, and minus infinity where not.
+        """
+        if self._books.running or self._books.waiting:
+            return -math.inf
+        deadlines = [r.deadline for r in self._books.blocked if r.deadline is not None]
+        return min(deadlines, default=None)
 
     @property
     def stats(self) -> SchedulerStats:
@@ -157,7 +169,7 @@ class Scheduler:
     def schedule(self, now: float) -> Decision:
         """Decides the next step; `now` is seconds on the clock that deadlines are on.
 
-        An empty decision means that nobody runs and nobody waits.
+        An empty decision means that nobody runs, and nobody waits but for an unpin.
         """
         self._epoch += 1
         expired = self._deadlines.pop_due(now)
@@ -204,13 +216,20 @@ class Scheduler:
         """
         self._books.leave(request, cache_tail=False)
 
+    def unpinned(self) -> None:
+        """To be called when something was unpinned: there may be room for whom there was none."""
+        self._books.unblock()
+
     def reset(self) -> tuple[Request, ...]:
         """Ends every request and empties the cache; who was there, in order of arrival.
 
         For a step that failed: the tree then has slots whose KV was never written, and others may
         stand on them. Pinned prefixes stay, they were written in earlier steps.
         """
-        everybody = sorted([*self._books.running, *self._books.waiting], key=lambda r: r.arrival)
+        books = self._books
+        everybody = sorted(
+            [*books.running, *books.waiting, *books.blocked], key=lambda r: r.arrival
+        )
         for request in everybody:
             self.abort(request)
         self._cache.flush()

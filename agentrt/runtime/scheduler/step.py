@@ -29,6 +29,8 @@ class Books:
     waiting: WaitingQueue
     running: RunningSet
     growth: GrowthEstimate
+    blocked: dict[Request, None] = field(default_factory=dict[Request, None])
+    """Waiting requests that pins leave no room for; their deadline ends it if no unpin does."""
 
     def wait(self, request: Request, *, at_front: bool = False) -> None:
         """Enters a request that holds nothing."""
@@ -39,12 +41,25 @@ class Books:
 
     def leave(self, request: Request, *, cache_tail: bool) -> None:
         """Ends a request, wherever it is."""
-        if request.status is RequestStatus.WAITING:
+        if request in self.blocked:
+            del self.blocked[request]
+        elif request.status is RequestStatus.WAITING:
             self.waiting.remove(request)
         elif request.status is RequestStatus.RUNNING:
             self.running.remove(request)
             self.ledger.close(request, cache_tail=cache_tail)
         request.status = RequestStatus.FINISHED
+
+    def block(self, request: Request) -> None:
+        """Takes a waiting request out of the others' way until something is unpinned."""
+        self.waiting.remove(request)
+        self.blocked[request] = None
+
+    def unblock(self) -> None:
+        """Lets the blocked wait for their turn again, as they did before."""
+        for request in self.blocked:
+            self.wait(request, at_front=request.retractions > 0)
+        self.blocked.clear()
 
     def keep(self, request: Request, length: int) -> None:
         """Leaves a running request the KV of its first `length` tokens."""
@@ -54,7 +69,12 @@ class Books:
 
 @dataclass(slots=True)
 class Step:
-    """Builds one step. `budget` counts down the tokens that may still be computed."""
+    """Builds one step. `budget` counts down the tokens that may still be computed.
+
+    Where prompts are pinned the pool can be too small even for a request that has it to itself.
+    Whoever pinned them may be waiting for this very request, so it fails at once, unless it has a
+    deadline: then it stands aside, and the deadline is the longest that anybody waits for anybody.
+    """
 
     books: Books
     budget: int
@@ -64,7 +84,7 @@ class Step:
     _demand: Demand | None = None  # of the running; not counted yet
 
     def build(self) -> None:
-        """Fills `work`; it stays empty only when nobody is left to work for."""
+        """Fills `work`; it stays empty only when nobody is left that there is room for."""
         while True:
             self._decode()
             self._prefill()
@@ -134,7 +154,10 @@ class Step:
         return self._running_demand().peak() >= self.books.ledger.available
 
     def _try(self, request: Request) -> bool:
-        """Admits a request, fails it or corrects its place in the queue; False: it has to wait."""
+        """Admits a request, fails it, sets it aside or corrects its place in the queue.
+
+        False: it has to wait for those that run.
+        """
         cache, ledger, running = self.books.cache, self.books.ledger, self.books.running
         tokens = request.tokens(0, request.match_limit)
         match = cache.match(tokens, namespace=request.namespace)
@@ -154,9 +177,13 @@ class Step:
                 ledger.open(request, match, hold.keep())
         if has_room:
             self._start(request)
-        elif not running:
+        elif running:
+            return False
+        elif request.deadline is None:
             self._starve(request)
-        return has_room or request.status is RequestStatus.FINISHED
+        else:
+            self.books.block(request)
+        return True
 
     def _start(self, request: Request) -> None:
         self._running_demand().add(request)
@@ -174,10 +201,10 @@ class Step:
         """When nobody could be given a slot: one leaves for the others. False if nobody runs."""
         running = list(self.books.running)
         self._demand = None
-        if len(running) > 1:
-            self._retract()
-        elif running:
+        if len(running) == 1 and running[0].deadline is None:
             self._starve(running[0])
+        elif running:
+            self._retract()
         return bool(running)
 
     def _retract(self) -> None:

@@ -13,7 +13,9 @@ from agentrt.runtime.attention import choose
 from agentrt.runtime.attention.base import KVCache, LayerAttention
 from agentrt.runtime.attention.choose import choose_backend
 from agentrt.runtime.attention.flashinfer import FlashInferAttention
+from agentrt.runtime.attention.native import NativeAttention
 from agentrt.runtime.attention.reference import TorchAttention
+from agentrt.runtime.native import Kernels
 from tests.runtime.attention import flashinfer_model as model
 from tests.runtime.attention.cases import CPU, layer
 
@@ -37,6 +39,27 @@ def card(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def test_torch_on_the_cpu() -> None:
     assert isinstance(choose_backend(CPU, [SERVED], pool(SERVED)), TorchAttention)
+
+
+def test_the_kernels_where_there_are_some(kernels: Kernels) -> None:
+    cache = pool(SERVED, torch.float32)
+    assert isinstance(choose_backend(CPU, [SERVED], cache, kernels=kernels), NativeAttention)
+    backend = choose_backend(CPU, [SERVED], cache, override="torch", kernels=kernels)
+    assert isinstance(backend, TorchAttention)
+
+
+def test_torch_where_the_kernels_cannot(kernels: Kernels, caplog: pytest.LogCaptureFixture) -> None:
+    uneven = layer(num_heads=3, num_kv_heads=2)
+    cache = pool(uneven, torch.float32)
+    with caplog.at_level(logging.WARNING):
+        backend = choose_backend(CPU, [uneven], cache, kernels=kernels)
+    assert isinstance(backend, TorchAttention)
+    assert "not a multiple" in caplog.text
+
+
+def test_the_kernels_are_not_there_to_be_asked_for() -> None:
+    with pytest.raises(InvalidRequest, match="cannot run on cpu: it needs the CPU kernels"):
+        choose_backend(CPU, [SERVED], pool(SERVED), override="native")
 
 
 def test_flashinfer_on_cuda(card: pytest.MonkeyPatch) -> None:
@@ -88,7 +111,7 @@ def test_a_name_that_cannot_run_here_is_refused_by_why() -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(InvalidRequest, match="'flash'; there are 'flashinfer', 'torch'"):
+    with pytest.raises(InvalidRequest, match="'flash'; there are 'flashinfer', 'native', 'torch'"):
         choose_backend(CPU, [SERVED], pool(SERVED), override="flash")
 
 

@@ -247,6 +247,7 @@ def edit_config(folder: Path, **values: Any) -> None:
     ("values", "words"),
     [
         ({"model_type": "nonesuch"}, "nonesuch"),
+        ({"model_type": "vit"}, "ViTConfig"),
         ({"model_type": "t5", "is_encoder_decoder": True}, "encoder-decoder"),
         ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "gptq"),
     ],
