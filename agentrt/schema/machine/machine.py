@@ -85,6 +85,11 @@ class Machine:
             found = self._arrays[shape] = ArrayNode(self, shape)
         return found
 
+    @property
+    def tells_items_apart(self) -> bool:
+        """Whether it has come upon arrays whose items must differ."""
+        return any(node.plan.unique for node in self._arrays.values())
+
     def object(self, shape: ObjectShape) -> ObjectNode:
         found = self._objects.get(shape)
         if found is None:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import json
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from agentrt.schema.machine import states as at
-from agentrt.schema.machine import unique
 from agentrt.schema.machine.abstract import Abstraction
-from agentrt.schema.machine.candidates import candidates
 from agentrt.schema.machine.texts import StringText, Within
+from agentrt.schema.tokens.parts import Ends, Part, Parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from agentrt.schema.machine.frames import Configuration, Frame
     from agentrt.schema.machine.machine import Machine
-    from agentrt.schema.tokens.leaves import Leaf, Leaves
+    from agentrt.schema.tokens.leaves import Leaves
     from agentrt.schema.tokens.trie import Node
     from agentrt.schema.tokens.vocabulary import Vocabulary
 
 _MOST_KEPT = 4096
+_MOST_FOLLOWED = 50_000
 
 
 class Masks:
@@ -33,82 +33,87 @@ class Masks:
         self.vocabulary = vocabulary
         self.leaves = leaves
         self.abstraction = Abstraction(machine, vocabulary.trie.longest)
+        self.parts = Parts(machine, vocabulary.trie)
         self._known: dict[int, np.ndarray] = {}
-        self._frames: dict[int, np.ndarray] = {}
+        self._followed: dict[tuple[int, int], tuple[Part, ...]] = {}
 
     def of(self, configuration: Configuration) -> np.ndarray:
         """The packed mask of a configuration, end tokens included where the text may end."""
         found = self._known.get(configuration.number)
         if found is None:
+            if len(self._known) >= _MOST_KEPT:
+                self._known.clear()
             found = self._mask(configuration)
-            self._keep(self._known, configuration.number, found)
+            found.flags.writeable = False
+            self._known[configuration.number] = found
         return found
 
-    def _keep(self, kept: dict[int, np.ndarray], number: int, mask: np.ndarray) -> None:
-        if len(kept) >= _MOST_KEPT:
-            kept.clear()
-        mask.flags.writeable = False
-        kept[number] = mask
-
     def _mask(self, configuration: Configuration) -> np.ndarray:
-        stripped = self.abstraction.of(configuration)
-        if stripped is configuration:
-            return self._of_stripped(configuration)
-        shared = self.of(stripped)
-        wrong = [
-            token
-            for token in self._exceptions(configuration)
-            if shared[token >> 5] >> (token & 31) & 1
-            and self.machine.run(configuration, self.vocabulary.tokens[token] or b"") is None
-        ]
-        if not wrong:
-            return shared
-        mask = shared.copy()
-        for token in wrong:
-            mask[token >> 5] &= ~np.uint32(1 << (token & 31))
+        mask = np.zeros(self.vocabulary.words, dtype=np.uint32)
+        for frame in configuration.frames:
+            if self.is_string(frame.state):
+                self._in_string(frame, mask)
+            else:
+                for part in self._parts(self.vocabulary.trie.root, frame):
+                    part.set(mask)
+        for token in self._exceptions(configuration):
+            if mask[token >> 5] >> (token & 31) & 1:
+                text = self.vocabulary.tokens[token] or b""
+                if self.machine.run(configuration, text) is None:
+                    mask[token >> 5] &= ~np.uint32(1 << (token & 31))
+        if self.machine.may_end(configuration):
+            for token in self.vocabulary.eos_ids:
+                mask[token >> 5] |= np.uint32(1 << (token & 31))
         return mask
 
     def _exceptions(self, configuration: Configuration) -> Iterator[int]:
-        """The tokens whose being allowed may depend on what stripping leaves out."""
+        """The few tokens that write so much at once that what parts leave out may matter: which
+        other names were taken, and which items were seen."""
         trie = self.vocabulary.trie
-        for frame in configuration.frames:
-            if isinstance(frame.state, at.InOtherKey):
-                for word in self._refused(frame):
-                    node = trie.find(_key_end(word))
-                    if node is not None:
-                        yield from node.below()
-        yield from trie.whole_key
-        if configuration.tape is not None:
+        yield from trie.later_key
+        states = [_bare(frame.state) for frame in configuration.frames]
+        begins = any(isinstance(s, at.InObject) and s.phase != "after" for s in states)
+        if begins:
+            yield from trie.first_key
+        if begins or any(isinstance(s, at.InOtherKey) for s in states):
+            yield from trie.escaped_key
+        if self.machine.tells_items_apart:
             yield from trie.two_items
 
-    def _refused(self, frame: Frame) -> Iterator[str]:
-        """What would complete the key begun to one that may not come."""
-        state = frame.state
-        assert isinstance(state, at.InOtherKey)
-        begun = state.text or ""
-        assert frame.parents is not None
-        taken = set(state.node.names)
-        for parent in frame.parents.frames:
-            if isinstance(parent.state, at.InObject):
-                taken |= parent.state.others
-        return (name[len(begun) :] for name in taken if name.startswith(begun))
+    # -- frames --------------------------------------------------------------------------------
 
-    def _of_stripped(self, configuration: Configuration) -> np.ndarray:
-        mask = np.zeros(self.vocabulary.words, dtype=np.uint32)
-        others: list[Frame] = []
-        for frame in configuration.frames:
-            if self.is_string(frame.state):
-                mask |= self._string_mask(frame)
-            else:
-                others.append(frame)
-        if others:
-            rest = configuration
-            if len(others) < len(configuration.frames):
-                rest = self.machine.store.configuration(others)
-            self._walk(self.vocabulary.trie.root, rest, mask)
-        if self.machine.may_end(configuration):
-            _set(mask, list(self.vocabulary.eos_ids))
-        return mask
+    def _parts(self, node: Node, frame: Frame) -> Iterator[Part]:
+        """What tokens can do from a frame on, from a node of their tree."""
+        state, parents = frame.state, frame.parents
+        if parents is None:
+            return
+        if isinstance(state, at.InKnownKey | at.InOtherKey):
+            for parent in parents.frames:
+                assert isinstance(parent.state, at.InObject)
+                ends = Ends()
+                self.parts.key(node, state, parent.state, ends)
+                yield from self._onward(ends.part(self.vocabulary.trie), parent.parents)
+        else:
+            yield from self._onward(self.parts.of(node, state), parents)
+
+    def _onward(self, part: Part, parents: Configuration | None) -> Iterator[Part]:
+        yield part
+        if parents is not None:
+            for node in part.after:
+                yield from self._follow(node, parents)
+
+    def _follow(self, node: Node, configuration: Configuration) -> tuple[Part, ...]:
+        """What tokens can do from a configuration on."""
+        key = (node.number, configuration.number)
+        found = self._followed.get(key)
+        if found is None:
+            if len(self._followed) >= _MOST_FOLLOWED:
+                self._followed.clear()
+            parts = chain.from_iterable(self._parts(node, f) for f in configuration.frames)
+            found = self._followed[key] = tuple(p for p in parts if p.tokens)
+        return found
+
+    # -- strings -------------------------------------------------------------------------------
 
     @staticmethod
     def is_string(state: object) -> bool:
@@ -123,75 +128,50 @@ class Masks:
             and state.text.few(state.at) is None
         )
 
-    def leaf(self, frame: Frame) -> Leaf:
-        """The leaf of a frame that is between two characters of a string."""
+    def _string(self, frame: Frame) -> tuple[StringText, Within]:
+        """The string that a frame is in, and where, bounds out of a token's reach left out."""
         state = frame.state
         assert isinstance(state, at.InText | at.InOtherKey)
         text = state.automaton if isinstance(state, at.InOtherKey) else state.text
         assert isinstance(text, StringText)
-        assert isinstance(state.at, Within)
-        return self.leaves.of(text, state.at)
+        return text, self.abstraction.within(text, state.at)
 
-    def _string_mask(self, frame: Frame) -> np.ndarray:
-        found = self._frames.get(frame.number)
-        if found is not None:
-            return found
-        leaf = self.leaf(frame)
-        mask = leaf.inside.copy()
-        if leaf.after.tokens or leaf.after.children:
-            closed = self._closed(frame)
-            if closed is not None:
-                _set(mask, list(leaf.after.tokens))
-                self._walk(leaf.after, closed, mask)
-        self._keep(self._frames, frame.number, mask)
-        return mask
+    def places(self, frame: Frame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The plain tokens that stay within the string that a frame is in, the DFA state that each
+        leads to, and the number of its characters."""
+        return self.leaves.places(*self._string(frame))
 
-    def _closed(self, frame: Frame) -> Configuration | None:
-        """What the closing quote leads to."""
-        assert frame.parents is not None
-        if isinstance(frame.state, at.InOtherKey):
-            frames = list(self.machine.members.close_other_key(frame.state, frame.parents))
-        else:
-            frames = list(frame.parents.frames)
-        return unique.settled(self.machine, frames, None, 0x22)
+    def _in_string(self, frame: Frame, mask: np.ndarray) -> None:
+        leaf = self.leaves.of(*self._string(frame))
+        mask |= leaf.inside
+        state, parents = frame.state, frame.parents
+        if leaf.after is None or parents is None:
+            return
+        if not isinstance(state, at.InOtherKey):
+            for part in (Part(leaf.after.tokens, ()), *self._follow(leaf.after, parents)):
+                part.set(mask)
+            return
+        for parent in parents.frames:
+            assert isinstance(parent.state, at.InObject)
+            ends = Ends()
+            self.parts.after_other(leaf.after, state, parent.state, None, ends)
+            refused = self._refused(state, parent.state)
+            for part in self._onward(ends.part(self.vocabulary.trie), parent.parents):
+                if refused:
+                    part = Part([t for t in part.tokens if t not in refused], ())
+                part.set(mask)
 
-    def _walk(self, root: Node, configuration: Configuration, mask: np.ndarray) -> None:
-        """Sets the bits of the tokens under a node that the machine can follow."""
-        found: list[int] = []
-        step = self.machine.step
-        stack = [(root, configuration)]
-        while stack:
-            node, current = stack.pop()
-            following = current.following
-            children = node.children
-            few = candidates(self.machine, current) if len(children) > 4 else None
-            reachable = (
-                children.items()
-                if few is None
-                else [(b, children[b]) for b in few if b in children]
-            )
-            for byte, child in reachable:
-                try:
-                    target = following[byte]
-                except KeyError:
-                    target = step(current, byte)
-                if target is not None:
-                    if child.tokens:
-                        found.extend(child.tokens)
-                    if child.children:
-                        stack.append((child, target))
-        _set(mask, found)
+    def _refused(self, key: at.InOtherKey, parent: at.InObject) -> set[int]:
+        """The tokens that would complete the key to a name that may not come."""
+        if key.text is None:
+            return set()
+        return {
+            token
+            for rest, tokens in self.vocabulary.trie.closing.items()
+            if (name := key.text + rest) in key.node.names or name in parent.others
+            for token in tokens
+        }
 
 
-def _set(mask: np.ndarray, tokens: list[int]) -> None:
-    if len(tokens) < 32:
-        for token in tokens:
-            mask[token >> 5] |= np.uint32(1 << (token & 31))
-        return
-    listed = np.array(tokens, dtype=np.int64)
-    np.bitwise_or.at(mask, listed >> 5, np.left_shift(1, listed & 31).astype(np.uint32))
-
-
-def _key_end(text: str) -> bytes:
-    """The rest of a key, as `json.dumps` writes it, and its closing quote."""
-    return json.dumps(text, ensure_ascii=False)[1:].encode("utf-8", "surrogatepass")
+def _bare(state: object) -> object:
+    return state.inner if isinstance(state, at.Spaces | at.Expect) else state
