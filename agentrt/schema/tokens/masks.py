@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,19 +9,20 @@ import numpy as np
 from agentrt.schema.machine import states as at
 from agentrt.schema.machine.abstract import Abstraction
 from agentrt.schema.machine.texts import StringText, Within
-from agentrt.schema.tokens.parts import Ends, Part, Parts
+from agentrt.schema.tokens.parts import Ends, Parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from agentrt.schema.machine.frames import Configuration, Frame
     from agentrt.schema.machine.machine import Machine
-    from agentrt.schema.tokens.leaves import Leaves
+    from agentrt.schema.tokens.leaves import Leaf, Leaves
     from agentrt.schema.tokens.trie import Node
     from agentrt.schema.tokens.vocabulary import Vocabulary
 
 _MOST_KEPT = 4096
 _MOST_FOLLOWED = 50_000
+_MOST_KEYS = 512
 
 
 class Masks:
@@ -35,7 +35,8 @@ class Masks:
         self.abstraction = Abstraction(machine, vocabulary.trie.longest)
         self.parts = Parts(machine, vocabulary.trie)
         self._known: dict[int, np.ndarray] = {}
-        self._followed: dict[tuple[int, int], tuple[Part, ...]] = {}
+        self._keys: dict[tuple[int, int], tuple[Leaf, np.ndarray]] = {}
+        self._followed: dict[tuple[int, int], list[int]] = {}
 
     def of(self, configuration: Configuration) -> np.ndarray:
         """The packed mask of a configuration, end tokens included where the text may end."""
@@ -50,20 +51,25 @@ class Masks:
 
     def _mask(self, configuration: Configuration) -> np.ndarray:
         mask = np.zeros(self.vocabulary.words, dtype=np.uint32)
-        for frame in configuration.frames:
+        tokens: list[int] = []
+        frames = configuration.frames
+        # whatever stays within a known key stays within one that may be any
+        in_any_key = any(_in_any_key(frame.state) for frame in frames)
+        for frame in frames:
             if self.is_string(frame.state):
-                self._in_string(frame, mask)
+                mask |= self._in_string(frame, tokens)
+            elif in_any_key and isinstance(frame.state, at.InKnownKey):
+                self._past_known_key(frame, tokens)
             else:
-                for part in self._parts(self.vocabulary.trie.root, frame):
-                    part.set(mask)
+                self._from(self.vocabulary.trie.root, frame, tokens)
+        if self.machine.may_end(configuration):
+            tokens.extend(self.vocabulary.eos_ids)
+        set_bits(mask, tokens)
         for token in self._exceptions(configuration):
             if mask[token >> 5] >> (token & 31) & 1:
                 text = self.vocabulary.tokens[token] or b""
                 if self.machine.run(configuration, text) is None:
                     mask[token >> 5] &= ~np.uint32(1 << (token & 31))
-        if self.machine.may_end(configuration):
-            for token in self.vocabulary.eos_ids:
-                mask[token >> 5] |= np.uint32(1 << (token & 31))
         return mask
 
     def _exceptions(self, configuration: Configuration) -> Iterator[int]:
@@ -82,8 +88,8 @@ class Masks:
 
     # -- frames --------------------------------------------------------------------------------
 
-    def _parts(self, node: Node, frame: Frame) -> Iterator[Part]:
-        """What tokens can do from a frame on, from a node of their tree."""
+    def _from(self, node: Node, frame: Frame, out: list[int]) -> None:
+        """Adds the tokens that a frame can go on with, from a node of their tree."""
         state, parents = frame.state, frame.parents
         if parents is None:
             return
@@ -92,25 +98,40 @@ class Masks:
                 assert isinstance(parent.state, at.InObject)
                 ends = Ends()
                 self.parts.key(node, state, parent.state, ends)
-                yield from self._onward(ends.part(self.vocabulary.trie), parent.parents)
+                self._onward(ends, parent.parents, out)
         else:
-            yield from self._onward(self.parts.of(node, state), parents)
+            part = self.parts.of(node, state)
+            out += part.tokens
+            for after in part.after:
+                out += self._follow(after, parents)
 
-    def _onward(self, part: Part, parents: Configuration | None) -> Iterator[Part]:
-        yield part
+    def _past_known_key(self, frame: Frame, out: list[int]) -> None:
+        """Adds the tokens that end a key among known names."""
+        state, parents = frame.state, frame.parents
+        assert isinstance(state, at.InKnownKey)
+        for parent in () if parents is None else parents.frames:
+            assert isinstance(parent.state, at.InObject)
+            ends = Ends()
+            self.parts.known_ends(self.vocabulary.trie.root, state, parent.state, ends)
+            self._onward(ends, parent.parents, out)
+
+    def _onward(self, ends: Ends, parents: Configuration | None, out: list[int]) -> None:
+        out += ends.tokens
         if parents is not None:
-            for node in part.after:
-                yield from self._follow(node, parents)
+            for node in ends.nodes:
+                if node.children:
+                    out += self._follow(node, parents)
 
-    def _follow(self, node: Node, configuration: Configuration) -> tuple[Part, ...]:
-        """What tokens can do from a configuration on."""
+    def _follow(self, node: Node, configuration: Configuration) -> list[int]:
+        """The tokens that a configuration can go on with."""
         key = (node.number, configuration.number)
         found = self._followed.get(key)
         if found is None:
             if len(self._followed) >= _MOST_FOLLOWED:
                 self._followed.clear()
-            parts = chain.from_iterable(self._parts(node, f) for f in configuration.frames)
-            found = self._followed[key] = tuple(p for p in parts if p.tokens)
+            found = self._followed[key] = []
+            for frame in configuration.frames:
+                self._from(node, frame, found)
         return found
 
     # -- strings -------------------------------------------------------------------------------
@@ -141,36 +162,88 @@ class Masks:
         leads to, and the number of its characters."""
         return self.leaves.places(*self._string(frame))
 
-    def _in_string(self, frame: Frame, mask: np.ndarray) -> None:
-        leaf = self.leaves.of(*self._string(frame))
-        mask |= leaf.inside
+    def _in_string(self, frame: Frame, out: list[int]) -> np.ndarray:
+        """The packed mask of the tokens that stay within a string; adds those that leave it."""
+        text, within = self._string(frame)
+        leaf = self.leaves.of(text, within)
         state, parents = frame.state, frame.parents
         if leaf.after is None or parents is None:
-            return
-        if not isinstance(state, at.InOtherKey):
-            for part in (Part(leaf.after.tokens, ()), *self._follow(leaf.after, parents)):
-                part.set(mask)
-            return
-        for parent in parents.frames:
-            assert isinstance(parent.state, at.InObject)
-            ends = Ends()
-            self.parts.after_other(leaf.after, state, parent.state, None, ends)
-            refused = self._refused(state, parent.state)
-            for part in self._onward(ends.part(self.vocabulary.trie), parent.parents):
-                if refused:
-                    part = Part([t for t in part.tokens if t not in refused], ())
-                part.set(mask)
+            return leaf.inside
+        if isinstance(state, at.InOtherKey):
+            return self._in_other_key(leaf, state, parents)
+        out += leaf.after.tokens
+        out += self._follow(leaf.after, parents)
+        return leaf.inside
 
-    def _refused(self, key: at.InOtherKey, parent: at.InObject) -> set[int]:
-        """The tokens that would complete the key to a name that may not come."""
-        if key.text is None:
-            return set()
-        return {
-            token
-            for rest, tokens in self.vocabulary.trie.closing.items()
-            if (name := key.text + rest) in key.node.names or name in parent.others
-            for token in tokens
-        }
+    def _in_other_key(self, leaf: Leaf, key: at.InOtherKey, parents: Configuration) -> np.ndarray:
+        """The packed mask of the tokens that stay within a key, or end it and go on."""
+        refused = self._refused(key, parents)
+        if refused:
+            return self._ended(leaf, key, parents, refused)
+        # most of it is the same all along the key
+        known = self._keys.get((parents.number, key.cls))
+        if known is not None and known[0] is leaf:
+            return known[1]
+        mask = self._ended(leaf, key, parents, refused)
+        if len(self._keys) >= _MOST_KEYS:
+            self._keys.clear()
+        self._keys[parents.number, key.cls] = leaf, mask
+        return mask
+
+    def _ended(
+        self, leaf: Leaf, key: at.InOtherKey, parents: Configuration, refused: list[set[int]]
+    ) -> np.ndarray:
+        assert leaf.after is not None
+        tokens: list[int] = []
+        for i, parent in enumerate(parents.frames):
+            assert isinstance(parent.state, at.InObject)
+            ends, found = Ends(), list[int]()
+            self.parts.after_other(leaf.after, key, parent.state, None, ends)
+            self._onward(ends, parent.parents, found)
+            tokens += [t for t in found if t not in refused[i]] if refused else found
+        mask = leaf.inside.copy()
+        set_bits(mask, tokens)
+        return mask
+
+    def _refused(self, key: at.InOtherKey, parents: Configuration) -> list[set[int]]:
+        """For each object that the key may be in, the tokens that would complete the key to a name
+        that may not come; nothing where there are none."""
+        begun = key.text
+        if begun is None:
+            return []
+        closing, length = self.vocabulary.trie.closing, len(begun)
+
+        def of(names: frozenset[str]) -> set[int]:
+            rests = [name[length:] for name in names if name.startswith(begun)]
+            return {token for rest in rests for token in closing.get(rest, ())}
+
+        known = of(key.node.names)
+        found = [
+            known | of(p.state.others) for p in parents.frames if isinstance(p.state, at.InObject)
+        ]
+        return found if any(found) else []
+
+
+def _in_any_key(state: object) -> bool:
+    """Whether the state is in a key, between two characters, that may become any name."""
+    return (
+        isinstance(state, at.InOtherKey)
+        and state.automaton.strings.is_everything
+        and state.at.pending is None
+    )
+
+
+def set_bits(mask: np.ndarray, tokens: list[int]) -> None:
+    """Sets the tokens' bits in a packed mask."""
+    if len(tokens) < 12:
+        for token in tokens:
+            mask[token >> 5] |= np.uint32(1 << (token & 31))
+        return
+    listed = np.array(tokens, dtype=np.int64)
+    np.bitwise_or.at(mask, listed >> 5, _BITS[listed & 31])
+
+
+_BITS = np.left_shift(np.uint32(1), np.arange(32, dtype=np.uint32))
 
 
 def _bare(state: object) -> object:

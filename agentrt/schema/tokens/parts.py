@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from agentrt.schema.machine import states as at
 from agentrt.schema.machine.keys import AtName
 from agentrt.schema.machine.numbers import NumberText
@@ -38,27 +36,11 @@ class Part:
     """`tokens` that end within the value (or with it); `after`: the nodes at which others go on
     after it."""
 
-    __slots__ = ("_packed", "after", "tokens")
+    __slots__ = ("after", "tokens")
 
     def __init__(self, tokens: Iterable[int], after: tuple[Node, ...]) -> None:
         self.tokens = tuple(tokens)
         self.after = after
-        self._packed: tuple[np.ndarray, np.ndarray] | None = None
-
-    def set(self, mask: np.ndarray) -> None:
-        """Sets the tokens' bits in a packed mask."""
-        if not self.tokens:
-            return
-        if self._packed is None:
-            words: dict[int, int] = {}
-            for token in self.tokens:
-                words[token >> 5] = words.get(token >> 5, 0) | 1 << (token & 31)
-            self._packed = (
-                np.array(list(words), dtype=np.int64),
-                np.array(list(words.values()), dtype=np.uint32),
-            )
-        where, bits = self._packed
-        mask[where] |= bits
 
 
 class Ends:

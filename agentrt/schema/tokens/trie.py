@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # another: what they may not repeat depends on what they themselves wrote.
 _LATER_KEY = re.compile(rb',\s*"[^"]*"', re.DOTALL)
 _FIRST_KEY = re.compile(rb'^\s*"[^"]*"', re.DOTALL)
-_ESCAPED_KEY = re.compile(rb'\\.*"', re.DOTALL)
+_ESCAPED_KEY = re.compile(rb'\\..*"', re.DOTALL)
 _TWO_ITEMS = re.compile(rb",\s*\S", re.DOTALL)
 _MOST_JOINED = 10_000
 
