@@ -80,10 +80,10 @@ class Leaves:
         its characters (int64 each)."""
         plain = self.trie.plain
         inside = np.unpackbits(self.of(text, state).inside.view(np.uint8), bitorder="little")
-        kept = inside[plain.numbers].astype(bool)
-        nodes = plain.tree.ends[kept]
+        tokens = plain.numbers[inside[plain.numbers].astype(bool)]
+        nodes = plain.ends[tokens]
         at = plain.tree.sweep(self._table(text.dfa or UNIVERSAL), state.dfa)
-        return plain.numbers[kept], at[nodes].astype(np.int64), plain.tree.depth[nodes]
+        return tokens, at[nodes], plain.tree.depth[nodes]
 
     def _leaf(self, text: StringText, dfa: Dfa, state: Within) -> Leaf:
         swept, lo, hi = self._sweep_of(dfa, state.dfa, text.codec), state.lo, state.hi
@@ -120,21 +120,25 @@ class Leaves:
 
     def _sweep(self, dfa: Dfa, start: int, codec: Codec) -> _Swept:
         table, plain, special = self._table(dfa), self.trie.plain, self._special_of(codec)
-        needs = np.full(self.vocabulary.size, FAR, dtype=np.int32)
         left, depth = table.left, special.tree.depth
-        room = plain.tree.depth + left[plain.tree.sweep(table, start)]
-        needs[plain.numbers] = room[plain.tree.ends]
+        needs = left.take(plain.tree.sweep(table, start).take(plain.ends))
+        needs += plain.depth
         if codec.ascii_only:
             needs[plain.numbers[~plain.ascii]] = FAR
         at = special.tree.sweep(table, start)
         needs[special.numbers] = (depth + left[at])[special.ends]
-        for part in special.partial:
-            targets = part.targets(dfa, at)
-            needs[part.tokens] = depth[part.end] + 1 + min(int(left[q]) for q in targets)
+        places, which = table.begun(special)
+        if places:
+            rooms = [
+                depth[end] + 1 + min(left[dfa.rows[at[end]][c]] for c in classes)
+                for end, classes in places
+            ]
+            needs[special.partial_tokens] = np.array(rooms)[which]
         closed = [(int(depth[n]), node) for n, node in special.closed if at[n] in dfa.accepting]
-        reached = needs[needs < FAR]
-        most = max([int(reached.max(initial=0)), *(read for read, _ in closed)])
-        return _Swept(np.minimum(needs, _NEVER).astype(np.uint16), min(most, _NEVER - 1), closed)
+        short = np.minimum(needs, _NEVER).astype(np.uint16)
+        # one more than _NEVER is nothing
+        most = max([int((short + np.uint16(1)).max()) - 1, *(read for read, _ in closed)])
+        return _Swept(short, most, closed)
 
     # -- where the bounds say which DFA states will do -------------------------------------------
 
@@ -154,14 +158,19 @@ class Leaves:
             alive[read] = _bits(text.lengths.within(state.lo - read, hi), len(dfa.rows))
         allowed = np.zeros(self.vocabulary.size, dtype=bool)
         at = plain.tree.sweep(table, state.dfa)
-        allowed[plain.numbers] = alive[plain.tree.depth, at][plain.tree.ends]
+        nodes = plain.tree.ends
+        allowed[plain.numbers] = alive[plain.tree.depth[nodes], at[nodes]]
         if text.codec.ascii_only:
             allowed[plain.numbers[~plain.ascii]] = False
         at = special.tree.sweep(table, state.dfa)
         allowed[special.numbers] = alive[special.tree.depth, at][special.ends]
-        for part in special.partial:
-            ok = alive[special.tree.depth[part.end] + 1]
-            allowed[part.tokens] = any(ok[q] for q in part.targets(dfa, at))
+        places, which = table.begun(special)
+        if places:
+            good = [
+                any(alive[special.tree.depth[end] + 1, dfa.rows[at[end]][c]] for c in classes)
+                for end, classes in places
+            ]
+            allowed[special.partial_tokens] = np.array(good)[which]
         return allowed
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,6 @@ from agentrt.schema.machine.codec import CLOSE, Codec, Pending, Ranges
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agentrt.schema.regex.alphabet import Alphabet
     from agentrt.schema.regex.dfa import Dfa
     from agentrt.schema.tokens.trie import Node
 
@@ -36,8 +34,8 @@ class CharTree:
         codes = np.frombuffer("".join(texts[i] for i in order).encode("utf-32-le"), dtype="<u4")
         lengths = np.array([len(texts[i]) for i in order], dtype=np.int64)
         offsets = np.cumsum(lengths) - lengths
-        at = np.zeros(len(texts), dtype=np.int32)
-        parents, symbols = [np.zeros(1, np.int32)], [np.zeros(1, codes.dtype)]
+        at = np.zeros(len(texts), dtype=np.int64)
+        parents, symbols = [np.zeros(1, np.int64)], [np.zeros(1, codes.dtype)]
         self.levels = [(0, 1)]
         active, size = np.flatnonzero(lengths), 1
         while len(active):
@@ -54,26 +52,26 @@ class CharTree:
             active = active[lengths[active] > depth + 1]
         self.parents = np.concatenate(parents)
         self.alphabet, index = np.unique(np.concatenate(symbols), return_inverse=True)
-        self.symbols = index.reshape(-1).astype(np.int32)
+        self.symbols = index.reshape(-1)
         self.depth = np.repeat(
             np.arange(len(self.levels), dtype=np.int32), [hi - lo for lo, hi in self.levels]
         )
-        self.ends = np.zeros(len(texts), dtype=np.int32)
+        self.ends = np.zeros(len(texts), dtype=np.int64)
         self.ends[order] = at
         wide = [i for i, (lo, hi) in enumerate(self.levels) if hi - lo >= _NARROW]
         self._wide = self.levels[1 : max(wide, default=0) + 1]
 
     def sweep(self, table: Table, start: int) -> np.ndarray:
-        """The DFA state at each node, from a state at the root (int32)."""
-        at = np.full(len(self.parents), start, dtype=np.int32)
-        classes, size = table.classes(self.alphabet)[self.symbols], table.width
+        """The DFA state at each node, from a state at the root."""
+        at = np.full(len(self.parents), start, dtype=np.int64)
+        classes, width = table.classes(self), table.width
         base, end = 0, 1
         for lo, hi in self._wide:
-            at[lo:hi] = table.flat[at[self.parents[lo:hi]] * size + classes[lo:hi]]
+            step = at.take(self.parents[lo:hi])
+            step *= width
+            step += classes[lo:hi]
+            at[lo:hi] = table.flat.take(step)
             base, end = lo, hi
-            if (table.left[at[lo:hi]] == FAR).all():
-                at[hi:] = at[lo]
-                return at
         # deep levels are narrow: runs of spaces, mostly
         narrow: list[int] = at[base:end].tolist()
         rows = table.dfa.rows
@@ -89,17 +87,38 @@ class Table:
     def __init__(self, dfa: Dfa) -> None:
         self.dfa = dfa
         self.width = dfa.alphabet.size
-        self.flat = np.array(dfa.rows, dtype=np.int32).reshape(-1)
+        self.flat = np.array(dfa.rows, dtype=np.int64).reshape(-1)
         self._classes: dict[int, np.ndarray] = {}
+        self._begun: dict[int, tuple[list[tuple[int, list[int]]], np.ndarray]] = {}
 
-    def classes(self, code_points: np.ndarray) -> np.ndarray:
-        """The class of each code point; kept for each array asked about."""
-        found = self._classes.get(id(code_points))
+    def classes(self, tree: CharTree) -> np.ndarray:
+        """The class of the character at each node of a tree; kept for each tree asked about."""
+        found = self._classes.get(id(tree))
         if found is None:
-            symbols: Alphabet = self.dfa.alphabet
-            at = np.searchsorted(np.array(symbols.starts), code_points, side="right") - 1
-            found = np.array(symbols.classes, dtype=np.int32)[at]
-            self._classes[id(code_points)] = found
+            symbols = self.dfa.alphabet
+            at = np.searchsorted(np.array(symbols.starts), tree.alphabet, side="right") - 1
+            found = np.array(symbols.classes, dtype=np.int64)[at].take(tree.symbols)
+            self._classes[id(tree)] = found
+        return found
+
+    def begun(self, special: SpecialTokens) -> tuple[list[tuple[int, list[int]]], np.ndarray]:
+        """The places where tokens end within a character, as few as the classes of what it may
+        become tell apart: a node of the tree and those classes; and which place is that of each of
+        `special.partial_tokens`. Kept for each asked about."""
+        found = self._begun.get(id(special))
+        if found is None:
+            places: dict[tuple[int, frozenset[int]], int] = {}
+            within = self.dfa.alphabet.classes_within
+            which = [
+                places.setdefault(
+                    (end, frozenset(c for r in ranges for c in within(*r))), len(places)
+                )
+                for end, ranges in special.partial
+            ]
+            found = self._begun[id(special)] = (
+                [(end, list(classes)) for end, classes in places],
+                np.repeat(np.array(which, dtype=np.int64), special.partial_counts),
+            )
         return found
 
     @cached_property
@@ -117,8 +136,11 @@ class Table:
 
 
 class PlainTokens:
-    """The tokens made of whole characters that JSON strings hold as they are: `numbers[i]` is text
-    i of `tree`."""
+    """The tokens made of whole characters that JSON strings hold as they are.
+
+    `ends[t]` is the node of token t in `tree`, and `depth[t]` the number of its characters, FAR for
+    a token that is not plain. `numbers` are those that are; `ascii` says of each whether it is.
+    """
 
     def __init__(self, tokens: Sequence[bytes | None]) -> None:
         numbers: list[int] = []
@@ -134,27 +156,18 @@ class PlainTokens:
         self.numbers = np.array(numbers, dtype=np.int64)
         self.ascii = np.array([t.isascii() for t in texts], dtype=bool)
         self.tree = CharTree(texts)
-
-
-@dataclass(frozen=True, slots=True)
-class Partial:
-    """Tokens that end within a character, begun at node `end`: what it may still become."""
-
-    end: int
-    ranges: Ranges
-    tokens: list[int]
-
-    def targets(self, dfa: Dfa, at: np.ndarray) -> set[int]:
-        """The DFA states that the whole character may lead to, given those at the nodes."""
-        row = dfa.rows[int(at[self.end])]
-        return {row[c] for lo, hi in self.ranges for c in dfa.alphabet.classes_within(lo, hi)}
+        self.ends = np.zeros(len(tokens), dtype=np.int64)
+        self.ends[self.numbers] = self.tree.ends
+        self.depth = np.full(len(tokens), FAR, dtype=np.int32)
+        self.depth[self.numbers] = self.tree.depth[self.tree.ends]
 
 
 class SpecialTokens:
     """The other tokens, as the characters that they write in a codec.
 
-    `numbers[i]` ends at node `ends[i]` of the tree; `partial` end within a character; `closed` are
-    the places in the tree of bytes after a closing quote, with the node that it stands at.
+    `numbers[i]` ends at node `ends[i]` of the tree. `partial` are the nodes after which tokens end
+    within a character, with what that may still become. `closed` are the places in the tree of
+    bytes after a closing quote, with the node that it stands at.
     """
 
     def __init__(self, root: Node, codec: Codec) -> None:
@@ -185,7 +198,7 @@ class SpecialTokens:
         ends: list[int] = self.tree.ends.tolist()
         self.numbers = np.array([token for token, _ in whole], dtype=np.int64)
         self.ends = np.array([ends[number] for _, number in whole], dtype=np.int64)
-        self.partial = [
-            Partial(ends[number], ranges, list(tokens)) for number, ranges, tokens in partial
-        ]
+        self.partial = [(ends[number], ranges) for number, ranges, _ in partial]
+        self.partial_counts = [len(tokens) for *_, tokens in partial]
+        self.partial_tokens = np.array([t for p in partial for t in p[2]], dtype=np.int64)
         self.closed = [(ends[number], node) for number, node in closed]
