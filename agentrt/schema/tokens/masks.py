@@ -50,26 +50,34 @@ class Masks:
         return found
 
     def _mask(self, configuration: Configuration) -> np.ndarray:
-        mask = np.zeros(self.vocabulary.words, dtype=np.uint32)
+        mask: np.ndarray | None = None
         tokens: list[int] = []
         frames = configuration.frames
         # whatever stays within a known key stays within one that may be any
         in_any_key = any(_in_any_key(frame.state) for frame in frames)
         for frame in frames:
             if self.is_string(frame.state):
-                mask |= self._in_string(frame, tokens)
+                inside = self._in_string(frame, tokens)
+                mask = inside if mask is None else mask | inside
             elif in_any_key and isinstance(frame.state, at.InKnownKey):
                 self._past_known_key(frame, tokens)
             else:
                 self._from(self.vocabulary.trie.root, frame, tokens)
         if self.machine.may_end(configuration):
             tokens.extend(self.vocabulary.eos_ids)
-        set_bits(mask, tokens)
-        for token in self._exceptions(configuration):
-            if mask[token >> 5] >> (token & 31) & 1:
-                text = self.vocabulary.tokens[token] or b""
-                if self.machine.run(configuration, text) is None:
-                    mask[token >> 5] &= ~np.uint32(1 << (token & 31))
+        if mask is None:
+            mask = np.zeros(self.vocabulary.words, dtype=np.uint32)
+        wrong = [
+            token
+            for token in self._exceptions(configuration)
+            if (token in tokens or mask[token >> 5] >> (token & 31) & 1)
+            and self.machine.run(configuration, self.vocabulary.tokens[token] or b"") is None
+        ]
+        if tokens or wrong:
+            mask = mask.copy()
+            set_bits(mask, tokens)
+            for token in wrong:
+                mask[token >> 5] &= ~np.uint32(1 << (token & 31))
         return mask
 
     def _exceptions(self, configuration: Configuration) -> Iterator[int]:
@@ -112,7 +120,7 @@ class Masks:
         for parent in () if parents is None else parents.frames:
             assert isinstance(parent.state, at.InObject)
             ends = Ends()
-            self.parts.known_ends(self.vocabulary.trie.root, state, parent.state, ends)
+            self.parts.known_ends(self.vocabulary.trie.quoting, state, parent.state, ends)
             self._onward(ends, parent.parents, out)
 
     def _onward(self, ends: Ends, parents: Configuration | None, out: list[int]) -> None:

@@ -30,6 +30,7 @@ _NUMERIC = frozenset(b"0123456789+-.eE")
 _SPACES = b" \t\n\r"
 _NONE: frozenset[str] = frozenset()
 _MOST_KEPT = 50_000
+_FEW = 8
 
 
 class Part:
@@ -166,7 +167,7 @@ class Parts:
             node, within = stack.pop()
             if text.may_end(within):
                 ends.nodes.append(node)
-            for byte, child in _shared(node, _few(text, within)):
+            for byte, child in _reachable(node, text, within):
                 following = text.step(within, byte)
                 if following is None:
                     continue
@@ -293,7 +294,7 @@ class OtherEntries:
         stack: list[tuple[Node, Within, str]] = [(node, start, "")]
         while stack:
             node, within, name = stack.pop()
-            for byte, child in _shared(node, _few(text, within)):
+            for byte, child in _reachable(node, text, within):
                 following = text.step(within, byte)
                 if following is None:
                     continue
@@ -325,7 +326,14 @@ def _name_entries(node: Node, tree: NameTree, start: AtName) -> NameEntries:
     return out
 
 
-def _few(text: TextAutomaton, within: object) -> Iterable[int] | None:
+def _reachable(node: Node, text: TextAutomaton, within: object) -> Iterable[tuple[int, Node]]:
+    """The children by bytes that may come next, or by all where asking would cost more."""
+    if len(node.children) <= _FEW:
+        return node.children.items()
+    return _shared(node, _next_bytes(text, within))
+
+
+def _next_bytes(text: TextAutomaton, within: object) -> Iterable[int] | None:
     """The bytes that may come next, where they are few."""
     if isinstance(text, StringText):
         assert isinstance(within, Within)

@@ -129,6 +129,15 @@ class Trie:
         return found
 
     @cached_property
+    def quoting(self) -> Node:
+        """The tree of the tokens that hold a quote."""
+        root = Node()
+        for number, token in enumerate(self.tokens):
+            if token is not None and b'"' in token:
+                root.insert(token, number)
+        return root
+
+    @cached_property
     def closing(self) -> dict[str, list[int]]:
         """The tokens that write the end of a key and its closing quote, by what they write of it,
         as far as that is written without escapes."""
