@@ -35,11 +35,12 @@ _V = TypeVar("_V")
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """`inside`: the packed mask of tokens that stay within. `after`: what tokens go on with after
-    the closing quote, None for nothing; its own tokens end with the quote.
+    """`inside`: the packed mask of tokens that stay within; `whole`: and of those that end with the
+    closing quote. `after`: what tokens go on with after it, None for nothing.
     """
 
     inside: np.ndarray
+    whole: np.ndarray
     after: Node | None
 
 
@@ -88,12 +89,16 @@ class Leaves:
     def _leaf(self, text: StringText, dfa: Dfa, state: Within) -> Leaf:
         swept, lo, hi = self._sweep_of(dfa, state.dfa, text.codec), state.lo, state.hi
         if lo == 0 or dfa.is_universal or (hi is None and dfa.all_infinite):
-            inside = pack(swept.needs <= (swept.most if hi is None else min(hi, swept.most)))
+            allowed = swept.needs <= (swept.most if hi is None else min(hi, swept.most))
         else:
-            inside = pack(self._by_lengths(text, dfa, state))
+            allowed = self._by_lengths(text, dfa, state)
         last = swept.most if hi is None else hi
         after = self.trie.merged(node for read, node in swept.closed if lo <= read <= last)
-        return Leaf(inside, after)
+        inside = whole = pack(allowed)
+        if after is not None and after.tokens:
+            allowed[list(after.tokens)] = True
+            whole = pack(allowed)
+        return Leaf(inside, whole, after)
 
     # -- from one DFA state, whatever the bounds -------------------------------------------------
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _MOST_KEPT = 4096
 _MOST_FOLLOWED = 50_000
 _MOST_KEYS = 512
+_MANY = 60
 
 
 class Masks:
@@ -91,8 +92,10 @@ class Masks:
             yield from trie.first_key
         if begins or any(isinstance(s, at.InOtherKey) for s in states):
             yield from trie.escaped_key
-        if self.machine.tells_items_apart:
+        if configuration.tape is not None:
             yield from trie.two_items
+        elif self.machine.tells_items_apart:
+            yield from trie.two_first_items
 
     # -- frames --------------------------------------------------------------------------------
 
@@ -179,9 +182,8 @@ class Masks:
             return leaf.inside
         if isinstance(state, at.InOtherKey):
             return self._in_other_key(leaf, state, parents)
-        out += leaf.after.tokens
         out += self._follow(leaf.after, parents)
-        return leaf.inside
+        return leaf.whole
 
     def _in_other_key(self, leaf: Leaf, key: at.InOtherKey, parents: Configuration) -> np.ndarray:
         """The packed mask of the tokens that stay within a key, or end it and go on."""
@@ -242,10 +244,11 @@ def _in_any_key(state: object) -> bool:
 
 
 def set_bits(mask: np.ndarray, tokens: list[int]) -> None:
-    """Sets the tokens' bits in a packed mask."""
-    if len(tokens) < 12:
+    """Sets the tokens' bits in a packed mask of little-endian words."""
+    if len(tokens) < _MANY:
+        octets = memoryview(mask).cast("B")
         for token in tokens:
-            mask[token >> 5] |= np.uint32(1 << (token & 31))
+            octets[token >> 3] |= 1 << (token & 7)
         return
     listed = np.array(tokens, dtype=np.int64)
     np.bitwise_or.at(mask, listed >> 5, _BITS[listed & 31])

@@ -168,7 +168,13 @@ class Trie:
 
     @cached_property
     def two_items(self) -> list[int]:
+        """The tokens that may end one item and begin another."""
         return self._matching(_TWO_ITEMS)
+
+    @cached_property
+    def two_first_items(self) -> list[int]:
+        """Those of them that open the array themselves."""
+        return [i for i in self.two_items if b"[" in (self.tokens[i] or b"")]
 
     def _matching(self, pattern: re.Pattern[bytes]) -> list[int]:
         return [i for i, t in enumerate(self.tokens) if t is not None and pattern.search(t)]
