@@ -73,9 +73,9 @@ def test_what_was_learned_is_read_and_is_the_same(
     grammar = compile_schema(SCHEMA, vocabulary)
     assert len(grammar.engine.learned._read) > 10
     worked_out: list[int] = []
-    original = Masks._of_stripped
+    original = Masks._of_frames
     monkeypatch.setattr(
-        Masks, "_of_stripped", lambda self, c: worked_out.append(1) or original(self, c)
+        Masks, "_of_frames", lambda self, c: worked_out.append(1) or original(self, c)
     )
     again = masks_along(grammar, TEXT)
     assert all((a == b).all() for a, b in zip(expected, again, strict=True))
