@@ -11,7 +11,6 @@ import itertools
 import json
 import time
 from dataclasses import dataclass, field
-from os.path import commonprefix
 from typing import Any
 
 import llama_cpp
@@ -125,7 +124,9 @@ class LlamaCpp(Desk):
             self._place(work, place, best, shared[best])
 
     def _shared(self, sequence: Sequence, tokens: list[int]) -> int:
-        return len(commonprefix([sequence.tokens[: sequence.known], tokens]))
+        pairs = zip(sequence.tokens[: sequence.known], tokens, strict=False)
+        same = itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)
+        return sum(1 for _ in same)
 
     def _place(self, work: Work, place: Sequence, best: Sequence, shared: int) -> None:
         if place is best:
@@ -134,7 +135,9 @@ class LlamaCpp(Desk):
             llama_cpp.llama_memory_seq_rm(self._memory, place.id, -1, -1)
             if shared:
                 llama_cpp.llama_memory_seq_cp(self._memory, best.id, place.id, 0, shared)
-        place.tokens, place.known, place.work = [*work.tokens], shared, work
+        # Nothing comes after the last token of a choice: it is scored, and need not be computed.
+        tokens = work.tokens if work.score_from is None else work.tokens[:-1]
+        place.tokens, place.known, place.work = [*tokens], shared, work
         place.used, work.cached = next(self._clock), shared
 
     def _step(self) -> None:
@@ -166,8 +169,7 @@ class LlamaCpp(Desk):
         batch, row = self._batch, self._batch.n_tokens
         assert s.work is not None
         first = len(s.tokens) if s.work.score_from is None else s.work.score_from
-        last = len(s.tokens) if s.work.score_from is None else len(s.tokens) - 1
-        wanted = first - 1 <= at < last
+        wanted = at >= first - 1
         batch.token[row], batch.pos[row] = s.tokens[at], at
         batch.seq_id[row][0], batch.n_seq_id[row] = s.id, 1
         batch.logits[row] = wanted
