@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from agentrt.schema.grammar import Grammar
+    from agentrt.schema.machine.frames import Configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,27 @@ def statistics(grammar: Grammar) -> GrammarStats:
         mask_bytes=sum(mask.nbytes for mask in kept),
         masks_from_disk=engine.learned.read,
     )
+
+
+def count_states(grammar: Grammar, most: int = 2_000) -> tuple[int, bool]:
+    """How many states the automaton over bytes has, and whether that is all of them.
+
+    States where whatever may follow is the same are one; they are made as they are reached, and a
+    schema that counts or nests has more than can be listed.
+    """
+    machine = grammar.engine.machine
+    seen: set[Configuration] = {machine.start}
+    waiting = [machine.start]
+    while waiting:
+        current = waiting.pop()
+        for byte in range(256):
+            reached = machine.step(current, byte)
+            if reached is not None and reached not in seen:
+                if len(seen) >= most:
+                    return len(seen), False
+                seen.add(reached)
+                waiting.append(reached)
+    return len(seen), True
 
 
 def forced_tokens(grammar: Grammar, text: bytes) -> tuple[int, int]:

@@ -30,10 +30,9 @@ class Subparsers(Protocol):
     def add_parser(self, name: str, /, **options: Any) -> argparse.ArgumentParser: ...
 
 
-def add_to(subparsers: Subparsers) -> None:
-    """Adds `trace` to a command; what is asked for is called as `arguments.run(arguments)`, which
-    returns the exit status and raises InvalidRequest."""
-    trace = subparsers.add_parser("trace", help="look at recorded runs")
+def add_to(trace: argparse.ArgumentParser) -> None:
+    """Adds what `agentrt trace` takes; what is asked for is called as `arguments.run(arguments)`,
+    which returns the exit status and raises InvalidRequest."""
     trace.set_defaults(run=_browse, json=False, search=None, folder=None)
     trace.add_argument("--folder", type=Path, help="where the runs are, if not in the usual place")
     inner = trace.add_subparsers(metavar="COMMAND")

@@ -32,7 +32,7 @@ def named(folder: Path, name: str) -> str:
 
 def trace(*arguments: str) -> int:
     parser = argparse.ArgumentParser(prog="agentrt")
-    commands.add_to(parser.add_subparsers())
+    commands.add_to(parser.add_subparsers().add_parser("trace"))
     asked = parser.parse_args(["trace", *arguments])
     return asked.run(asked)
 
