@@ -7,6 +7,7 @@ and a looser way, both are measured.
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -83,9 +84,8 @@ class Llguidance:
     def __init__(
         self, vocabulary: Vocabulary, tokenizer: str, limit_s: float, *, lenient: bool = False
     ) -> None:
-        import llguidance
-
         del limit_s
+        llguidance = import_module("llguidance")
         self.library, self.vocabulary, self.lenient = llguidance, vocabulary, lenient
         self.tokenizer = llguidance.LLTokenizer(
             tokenizer, n_vocab=vocabulary.size, eos_token=sorted(vocabulary.eos_ids)
@@ -110,9 +110,8 @@ class Llguidance:
 
 class _Llguidance:
     def __init__(self, matcher: Any, words: int) -> None:
-        from llguidance.numpy import fill_next_token_bitmask
-
-        self.fill, self.matcher = fill_next_token_bitmask, matcher
+        self.fill = import_module("llguidance.numpy").fill_next_token_bitmask
+        self.matcher = matcher
         self.row = np.zeros((1, words), dtype=np.int32)
 
     def mask(self) -> np.ndarray:
@@ -132,9 +131,8 @@ class Xgrammar:
     def __init__(
         self, vocabulary: Vocabulary, tokenizer: str, limit_s: float, *, dynamic: bool = False
     ) -> None:
-        import xgrammar
-
         del tokenizer, limit_s
+        xgrammar = import_module("xgrammar")
         self.library, self.vocabulary, self.dynamic = xgrammar, vocabulary, dynamic
         info = xgrammar.TokenizerInfo(
             [t or b"" for t in vocabulary.tokens], stop_token_ids=sorted(vocabulary.eos_ids)
@@ -181,9 +179,8 @@ class OutlinesCore:
     """One regex for the schema, one index for the regex."""
 
     def __init__(self, vocabulary: Vocabulary, tokenizer: str, limit_s: float) -> None:
-        import outlines_core
-
         del tokenizer, limit_s
+        outlines_core = import_module("outlines_core")
         self.library, self.words = outlines_core, vocabulary.words
         by_text: dict[bytes | str, list[int]] = {}
         for number, text in enumerate(vocabulary.tokens):

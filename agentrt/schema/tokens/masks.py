@@ -246,7 +246,7 @@ def _in_any_key(state: object) -> bool:
 def set_bits(mask: np.ndarray, tokens: list[int]) -> None:
     """Sets the tokens' bits in a packed mask of little-endian words."""
     if len(tokens) < _MANY:
-        octets = memoryview(mask).cast("B")
+        octets = mask.data.cast("B")
         for token in tokens:
             octets[token >> 3] |= 1 << (token & 7)
         return
