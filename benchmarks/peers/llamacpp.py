@@ -207,8 +207,8 @@ class LlamaCpp(Desk):
             answer = Answer(text, len(work.written), work.first, cached=work.cached)
             work.job.answer.set_result(answer)
             return
-        works = self._scored[work.job]
-        if all(each.done for each in works):
+        works = self._scored.get(work.job, [])  # none, when several ended in the same step
+        if works and all(each.done for each in works):
             targets = [each.tokens[each.score_from :] for each in works]
             best = likeliest([each.rows for each in works], targets)
             cached = sum(each.cached for each in works)
