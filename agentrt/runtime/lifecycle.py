@@ -37,11 +37,6 @@ class Lifecycle:
         self._entry: object = None  # the one opening it is in, or on its way in or out of
 
     @property
-    def serving(self) -> Front | None:
-        """What serves now, if anything does."""
-        return self._front
-
-    @property
     def front(self) -> Front:
         """What serves now. Raises EngineClosed while nothing does."""
         if self._front is None:
@@ -158,18 +153,14 @@ class _Start:
         """If the block fails, what is made is closed when it is made, with nobody waiting."""
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             threading.Thread(target=self._discard, name="agentrt-discard", daemon=True).start()
+            self._trace.closed(error)  # here, so that the next to open finds no run of this one
             raise
 
     def _discard(self) -> None:
-        try:
-            front = self.wait()
-        except BaseException as error:  # it could not be made, and nobody asks any more
-            self._trace.closed(error)
-        else:
-            with suppress(BaseException):
-                _close(front)
+        with suppress(BaseException):  # it could not be made, or closed, and nobody asks any more
+            _close(self.wait())
 
 
 def _close(front: Front, error: BaseException | None = None) -> None:

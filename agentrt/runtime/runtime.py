@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.selecting import Normalisation
     from agentrt.runtime.source import ModelSource
     from agentrt.runtime.stats import RuntimeStats
+    from agentrt.runtime.tracing import RuntimeTrace
     from agentrt.schema import Vocabulary
     from agentrt.trace.engines import Tree
 
@@ -70,11 +71,13 @@ class Runtime:
         self.config = make_config(config, options)
         self._life = Lifecycle(partial(open_model, model, self.config), self.config)
         self._token: contextvars.Token[Runtime | None] | None = None
+        self._trace: RuntimeTrace | None = None
 
     async def __aenter__(self) -> Self:
         await self._life.enter()
         self._token = _current.set(self)
-        self._served.trace.enter()
+        self._trace = self._served.trace
+        self._trace.enter()
         return self
 
     async def __aexit__(
@@ -87,9 +90,8 @@ class Runtime:
             with suppress(ValueError):  # left in another context than entered, as fixtures are
                 _current.reset(self._token)
             self._token = None
-        front = self._life.serving
-        if front is not None:
-            front.trace.exit()
+        if self._trace is not None:  # also of one that was closed inside the block
+            self._trace.exit()
         await self._life.leave(error)
 
     def open(self) -> Self:

@@ -139,7 +139,6 @@ class Recorder:
                 self._fail(error)
 
     def _work(self) -> None:
-        prune(self._config.place, self._config.limit_bytes)
         while not self._stop.wait(_INTERVAL_S):
             self.flush()
         self.flush()
@@ -176,6 +175,7 @@ class Recorder:
     def _opened(self) -> Store:
         """The store, made when it is first needed, with every runtime in it."""
         if self._store is None:
+            prune(self._config.place, self._config.limit_bytes)
             self._store = Store(self.path, self._run, self._privacy)
         for runtime in self._runtimes[self._stored_runtimes :]:
             self._store.add_runtime(runtime)

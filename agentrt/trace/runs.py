@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agentrt.trace.records import RunInfo
 
 
-def list_runs(folder: Path | None = None) -> Iterator[RunInfo]:
+def list_runs(folder: str | Path | None = None) -> Iterator[RunInfo]:
     """The recorded runs, the newest first, each read when it is asked for.
 
     Files that cannot be read as runs are left out. `folder` None is where runs are recorded.
@@ -32,14 +32,14 @@ def list_runs(folder: Path | None = None) -> Iterator[RunInfo]:
         yield info
 
 
-def latest_run(folder: Path | None = None) -> RecordedRun:
+def latest_run(folder: str | Path | None = None) -> RecordedRun:
     """The newest recorded run, open. Raises InvalidRequest where there is none."""
     for info in islice(list_runs(folder), 1):
         return RecordedRun(info.path)
     raise InvalidRequest(f"no run is recorded in {_folder(folder)}; run a program first")
 
 
-def open_run(run: str | Path, folder: Path | None = None) -> RecordedRun:
+def open_run(run: str | Path, folder: str | Path | None = None) -> RecordedRun:
     """A recorded run by its id, the beginning of it, or the path of its file; "latest" is the
     newest. Raises InvalidRequest where it is not there, or is not the only one so called."""
     if isinstance(run, Path) or run.endswith(".sqlite"):
@@ -56,12 +56,12 @@ def open_run(run: str | Path, folder: Path | None = None) -> RecordedRun:
     return RecordedRun((exact or named)[0])
 
 
-def delete_run(run: str | Path, folder: Path | None = None) -> None:
+def delete_run(run: str | Path, folder: str | Path | None = None) -> None:
     """Deletes a recorded run. Raises InvalidRequest where it is not there."""
     with open_run(run, folder) as found:
         path = found.path
     remove(path)
 
 
-def _folder(folder: Path | None) -> Path:
-    return folder if folder is not None else resolve().place
+def _folder(folder: str | Path | None) -> Path:
+    return Path(folder) if folder is not None else resolve().place
