@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -125,20 +124,7 @@ def _vocabulary(given: Any) -> Vocabulary | None:
     return from_tokenizer(given)
 
 
-def _forget(grammar: Grammar) -> None:
-    """Keeps on disk what a grammar's masks took long to work out."""
-    if grammar.vocabulary is not None:
-        grammar.engine.learned.save()
-
-
-_kept: Kept[Grammar] = Kept(64, _forget)
-
-
-@atexit.register
-def save_learned() -> None:
-    """Writes what the grammars kept in memory have learned, for the next process to read."""
-    for grammar in _kept.all():
-        _forget(grammar)
+_kept: Kept[Grammar] = Kept(64)
 
 
 def _compiled(source: Source, vocabulary: Vocabulary | None, limits: Limits) -> Grammar:
@@ -149,8 +135,8 @@ def _compiled(source: Source, vocabulary: Vocabulary | None, limits: Limits) -> 
             machine = _machine(source)
         grammar = Grammar(source, machine, vocabulary)
         if vocabulary is not None:
-            # here, and not when the first mask is asked for: this is no engine's thread
-            grammar.engine.learned.load()
+            # what all masks of a vocabulary need is made here: this is no engine's thread
+            _ = grammar.engine.masks
         return grammar
 
     key = (source, None if vocabulary is None else vocabulary.fingerprint)

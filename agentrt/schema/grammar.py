@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agentrt.schema.flat.view import flat_regex
-from agentrt.schema.learned.learned import Learned, entry_key
 from agentrt.schema.matcher import GrammarMatcher
 from agentrt.schema.statistics import GrammarStats, statistics
 from agentrt.schema.tokens.budget import Budget
@@ -44,7 +43,6 @@ class Engine:
 
     machine: Machine
     vocabulary: Vocabulary
-    source: Source
 
     @cached_property
     def masks(self) -> Masks:
@@ -57,11 +55,6 @@ class Engine:
     @cached_property
     def jumps(self) -> Jumps:
         return Jumps(self.machine, self.vocabulary)
-
-    @cached_property
-    def learned(self) -> Learned:
-        key = entry_key(self.source, self.vocabulary.fingerprint)
-        return Learned(key, self.machine, self.masks)
 
     @cached_property
     def end_mask(self) -> np.ndarray:
@@ -103,7 +96,7 @@ class Grammar:
     def engine(self) -> Engine:
         if self.vocabulary is None:
             raise ValueError("this grammar was compiled without a vocabulary: it only matches text")
-        return Engine(self._machine, self.vocabulary, self.source)
+        return Engine(self._machine, self.vocabulary)
 
     def matches(self, text: bytes | str) -> bool:
         """Whether a whole text matches."""

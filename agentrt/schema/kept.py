@@ -27,14 +27,10 @@ class _Making:
 
 
 class Kept(Generic[T]):
-    """The last `most` things made, by key. Safe to share between threads.
+    """The `most` things lately asked for, by key. Safe to share between threads."""
 
-    `dropped` is called, in the thread that made another, with each that is no longer kept.
-    """
-
-    def __init__(self, most: int, dropped: Callable[[T], None]) -> None:
+    def __init__(self, most: int) -> None:
         self.most = most
-        self._dropped = dropped
         self._things: OrderedDict[Hashable, T] = OrderedDict()
         self._making: dict[Hashable, _Making] = {}
         self._lock = Lock()
@@ -63,9 +59,8 @@ class Kept(Generic[T]):
                 if not making.wanted:
                     del self._making[key]
 
-    def all(self) -> list[T]:
-        with self._lock:
-            return list(self._things.values())
+    def __len__(self) -> int:
+        return len(self._things)
 
     def clear(self) -> None:
         with self._lock:
@@ -85,9 +80,6 @@ class Kept(Generic[T]):
         made = make()
         with self._lock:
             self._things[key] = made
-            dropped = [
-                self._things.popitem(last=False)[1] for _ in range(len(self._things) - self.most)
-            ]
-        for thing in dropped:
-            self._dropped(thing)
+            while len(self._things) > self.most:
+                self._things.popitem(last=False)
         return made

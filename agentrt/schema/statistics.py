@@ -16,8 +16,7 @@ class GrammarStats:
 
     `shortest` is a short text that matches; `min_tokens` what it takes, `forced_tokens` those of
     it that jump-forward writes. The others grow with use: `places` that texts have come to, object
-    and array shapes met, automata of strings with their states, masks in memory with their bytes,
-    and of them those read from disk.
+    and array shapes met, automata of strings with their states, masks in memory with their bytes.
     """
 
     kind: str
@@ -33,7 +32,6 @@ class GrammarStats:
     automaton_states: int
     masks: int
     mask_bytes: int
-    masks_from_disk: int
 
     @property
     def forced_share(self) -> float:
@@ -58,7 +56,6 @@ def statistics(grammar: Grammar) -> GrammarStats:
         **machine.sizes(),
         masks=len(kept),
         mask_bytes=sum(mask.nbytes for mask in kept),
-        masks_from_disk=engine.learned.read,
     )
 
 

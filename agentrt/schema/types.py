@@ -135,8 +135,8 @@ class _Strict(GenerateJsonSchema):
     def date_schema(self, schema: core_schema.DateSchema) -> JsonSchemaValue:
         """Dates are in order as texts, so their bounds are patterns."""
         found = {**super().date_schema(schema), "pattern": _DATE_RANGE}
-        patterns = [_NOW[schema["now_op"]]] if "now_op" in schema else []
         bounds: dict[str, Any] = dict(schema)
+        patterns = [_NOW[schema["now_op"]]] if "now_op" in schema else []
         patterns += [date_pattern(b, bounds[b]) for b in _BOUNDS if bounds.get(b) is not None]
         return {"allOf": [found, *({"pattern": p} for p in patterns)]} if patterns else found
 

@@ -39,7 +39,7 @@ class Waiting(Limits):
 
 
 def test_what_two_ask_for_at_once_is_made_once() -> None:
-    kept: Kept[str] = Kept(4, lambda _: None)
+    kept: Kept[str] = Kept(4)
     second = Waiting()
     made: list[str] = []
 
@@ -59,7 +59,7 @@ def test_what_two_ask_for_at_once_is_made_once() -> None:
 
 
 def test_who_waits_may_give_up_and_the_work_goes_on() -> None:
-    kept: Kept[str] = Kept(4, lambda _: None)
+    kept: Kept[str] = Kept(4)
     gone, begun = threading.Event(), threading.Event()
 
     def make() -> str:
@@ -78,7 +78,7 @@ def test_who_waits_may_give_up_and_the_work_goes_on() -> None:
 
 
 def test_where_the_making_fails_the_next_in_line_tries() -> None:
-    kept: Kept[str] = Kept(4, lambda _: None)
+    kept: Kept[str] = Kept(4)
     second = Waiting()
 
     def fail() -> str:
@@ -96,9 +96,15 @@ def test_where_the_making_fails_the_next_in_line_tries() -> None:
 
 
 def test_the_least_lately_asked_for_goes_first() -> None:
-    dropped: list[str] = []
-    kept: Kept[str] = Kept(2, dropped.append)
-    for key in ("a", "b", "a", "c"):
-        kept.get(key, lambda key=key: key, Limits())
-    assert dropped == ["b"]
-    assert sorted(kept.all()) == ["a", "c"]
+    kept: Kept[str] = Kept(2)
+    made: list[str] = []
+
+    def get(key: str) -> None:
+        kept.get(key, lambda: made.append(key) or key, Limits())
+
+    for key in "abaca":
+        get(key)
+    assert made == ["a", "b", "c"]
+    get("b")
+    assert made == ["a", "b", "c", "b"]
+    assert len(kept) == 2

@@ -14,6 +14,7 @@ from agentrt.errors import SchemaError
 from agentrt.schema.limits import locate
 from agentrt.schema.regex.determinise import determinise
 from agentrt.schema.regex.parse import parse
+from agentrt.schema.regex.stored import stored
 from agentrt.schema.values.strings import Strings
 
 # RFC 3339. Leap seconds are left out: no datetime type holds one.
@@ -180,5 +181,5 @@ def _compiled(name: str) -> Strings | None:
         pattern = _PATTERNS.get(name, "")
     if not pattern:
         return None
-    dfa = determinise(parse(pattern, dialect="ecma"))
+    dfa = stored(f"whole {pattern}", lambda: determinise(parse(pattern, dialect="ecma")))
     return Strings(dfa, 0, _LENGTHS.get(name))

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from agentrt.errors import SchemaError, SchemaTooLarge
 from agentrt.schema.limits import locate
 from agentrt.schema.regex.determinise import determinise
 from agentrt.schema.regex.nodes import Assertion, At, Cat, Chars, Node, Repeat, search
 from agentrt.schema.regex.parse import parse
+from agentrt.schema.regex.stored import stored
 from agentrt.schema.values.strings import Strings
+
+if TYPE_CHECKING:
+    from agentrt.schema.regex.dfa import Dfa
 
 _LONG = 64
 
@@ -28,11 +33,16 @@ def pattern_strings(pattern: str, pointer: str) -> Strings:
 @lru_cache(maxsize=2048)
 def _compiled(pattern: str) -> Strings:
     tree = parse(pattern, dialect="ecma")
-    return _long_repeat(tree) or of_tree(search(tree))
+    return _long_repeat(tree) or _strings(
+        stored(f"search {pattern}", lambda: determinise(search(tree)))
+    )
 
 
 def of_tree(tree: Node) -> Strings:
-    dfa = determinise(tree)
+    return _strings(determinise(tree))
+
+
+def _strings(dfa: Dfa) -> Strings:
     return Strings(None if dfa.is_universal else dfa)
 
 

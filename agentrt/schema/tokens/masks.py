@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import thread_time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from agentrt.schema.tokens.vocabulary import Vocabulary
 
 _MOST_KEPT = 4096
-_SLOW_S = 0.0005
 _MOST_FOLLOWED = 50_000
 _MOST_KEYS = 512
 _MANY = 60
@@ -37,11 +35,14 @@ class Masks:
         self.leaves = leaves
         self.abstraction = Abstraction(machine, vocabulary.trie.longest)
         self.parts = Parts(machine, vocabulary.trie)
-        self.slow: dict[int, np.ndarray] = {}
         self._known: dict[int, np.ndarray] = {}
-        self._learned: dict[int, np.ndarray] = {}
         self._keys: dict[tuple[int, int], tuple[Leaf, np.ndarray]] = {}
         self._followed: dict[tuple[int, int], list[int]] = {}
+
+    @property
+    def kept(self) -> list[np.ndarray]:
+        """The masks in memory, each once."""
+        return list({id(m): m for m in self._known.values()}.values())
 
     def of(self, configuration: Configuration) -> np.ndarray:
         """The packed mask of a configuration, end tokens included where the text may end."""
@@ -54,44 +55,7 @@ class Masks:
             self._known[configuration.number] = found
         return found
 
-    @property
-    def kept(self) -> list[np.ndarray]:
-        """The masks in memory, each once."""
-        known = (*self._known.values(), *self._learned.values())
-        return list({id(mask): mask for mask in known}.values())
-
-    def learn(self, configuration: Configuration, mask: np.ndarray) -> None:
-        """Takes over what was worked out before for a configuration's parts, as `slow` holds it."""
-        mask.flags.writeable = False
-        self._learned[self.abstraction.of(configuration).number] = mask
-
     def _mask(self, configuration: Configuration) -> np.ndarray:
-        mask = self._by_parts(configuration)
-        wrong = [
-            token
-            for token in self._exceptions(configuration)
-            if mask[token >> 5] >> (token & 31) & 1
-            and self.machine.run(configuration, self.vocabulary.tokens[token] or b"") is None
-        ]
-        if wrong:
-            mask = mask.copy()
-            for token in wrong:
-                mask[token >> 5] &= ~np.uint32(1 << (token & 31))
-        return mask
-
-    def _by_parts(self, configuration: Configuration) -> np.ndarray:
-        """The mask but for what parts leave out; those that took long are noted in `slow`."""
-        if self._learned:
-            found = self._learned.get(self.abstraction.of(configuration).number)
-            if found is not None:
-                return found
-        start = thread_time()
-        mask = self._of_frames(configuration)
-        if thread_time() - start > _SLOW_S:
-            self.slow[self.abstraction.of(configuration).number] = mask
-        return mask
-
-    def _of_frames(self, configuration: Configuration) -> np.ndarray:
         mask: np.ndarray | None = None
         tokens: list[int] = []
         frames = configuration.frames
@@ -109,10 +73,17 @@ class Masks:
             tokens.extend(self.vocabulary.eos_ids)
         if mask is None:
             mask = np.zeros(self.vocabulary.words, dtype=np.uint32)
-            set_bits(mask, tokens)
-        elif tokens:
+        wrong = [
+            token
+            for token in self._exceptions(configuration)
+            if (token in tokens or mask[token >> 5] >> (token & 31) & 1)
+            and self.machine.run(configuration, self.vocabulary.tokens[token] or b"") is None
+        ]
+        if tokens or wrong:
             mask = mask.copy()
             set_bits(mask, tokens)
+            for token in wrong:
+                mask[token >> 5] &= ~np.uint32(1 << (token & 31))
         return mask
 
     def _exceptions(self, configuration: Configuration) -> Iterator[int]:
