@@ -1,6 +1,6 @@
 """Support tickets to the team that should answer them, and how sure the model is.
 
-    python recipes/route_tickets.py [--model MODEL]
+    python recipes/route_tickets.py [--model MODEL] [--live]
 
 Nothing is generated: `select` asks how likely each team is as the next words, all teams of all
 tickets in one batch, after instructions that are computed once. That is where a small model is at
@@ -49,7 +49,7 @@ async def route(s: State, ticket: str) -> tuple[str, float]:
 
 async def main() -> None:
     args = arguments(__doc__)
-    async with opened(args.model):
+    async with opened(args):
         found = await gather(*(route(ticket) for ticket in TICKETS))
     table = Table("ticket", "team", "sure")
     for ticket, (team, share) in zip(TICKETS, found, strict=True):

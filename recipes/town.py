@@ -1,6 +1,6 @@
 """Three people, one day: generative agents that plan, meet, talk and remember.
 
-    python recipes/town.py [--model MODEL] [--seed N]
+    python recipes/town.py [--model MODEL] [--live] [--seed N]
 
 After Park et al. 2023 (arXiv:2304.03442), small. Each hour everyone decides where to go (a choice
 by likelihood), and whoever meets somebody says one sentence; what was said is remembered. The three
@@ -75,7 +75,7 @@ async def live(hour: int) -> None:
 
 async def main() -> None:
     args = arguments(__doc__)
-    async with opened(args.model):
+    async with opened(args):
         for hour in range(8, 20, 3):
             await live(hour)
 

@@ -1,0 +1,140 @@
+"""Questions to a small encyclopaedia, by thinking, looking up and calculating in turn (ReAct).
+
+    python recipes/encyclopaedia.py [--model MODEL] [--live] [--question "How old ...?"]
+
+There are two tools: `search`, which knows twenty articles, and `calculator`, which takes plain
+arithmetic. Every call is one that can be made, because its JSON is constrained to the tools' types:
+a search names an article that exists. Whether an answer stands on what the tools gave is checked,
+not believed: its number has to be in there. The provided model mostly finds the right article; it
+seldom calculates when it should, and its thoughts are those of a very small model.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import operator
+import re
+from typing import Annotated, Literal
+
+from common import DATA, arguments, console, opened
+from pydantic import Field
+
+from agentrt import State, program, tool
+from agentrt.programs import Reacted, react
+
+ARTICLES: dict[str, str] = json.loads((DATA / "encyclopaedia.json").read_text(encoding="utf-8"))
+QUESTIONS = [
+    "How tall is the Eiffel Tower, in metres?",
+    "How many hearts does an octopus have?",
+    "In which year was Marie Curie born?",
+    "What is 52 + 36?",
+]
+OPERATIONS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.USub: operator.neg,
+}
+Title = Literal[tuple(ARTICLES)]  # type: ignore[valid-type]
+Sum = Annotated[str, Field(pattern=r"^\d{1,6}( [-+*/] \d{1,6}){1,3}$")]
+
+
+@tool
+def search(title: Title) -> str:
+    """Looks up an article of the encyclopaedia: people, places, animals, things."""
+    return ARTICLES[title]
+
+
+@tool
+def calculator(expression: Sum) -> str:
+    """Works out a sum such as 12 * 7."""
+    return f"{expression} = {evaluated(ast.parse(expression, mode='eval').body):g}"
+
+
+def evaluated(node: ast.expr) -> float:
+    """The value of plain arithmetic; nothing else is ever run."""
+    match node:
+        case ast.Constant(value=int() | float() as number):
+            return number
+        case ast.UnaryOp(op=op, operand=value) if type(op) in OPERATIONS:
+            return OPERATIONS[type(op)](evaluated(value))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATIONS:
+            return OPERATIONS[type(op)](evaluated(left), evaluated(right))
+    raise ValueError(f"{ast.unparse(node)!r} is no plain arithmetic")
+
+
+# What a turn looks like, told by example: (question, thought, tool, arguments, conclusion, answer).
+SOLVED = [
+    (
+        "How fast does light travel?",
+        "I look up the article about light.",
+        search,
+        {"title": "Light"},
+        "Light travels 299792 kilometres in a second.",
+        "299792 kilometres in a second",
+    ),
+    (
+        "What is 15 * 4?",
+        "I calculate 15 * 4.",
+        calculator,
+        {"expression": "15 * 4"},
+        "15 * 4 is 60.",
+        "60",
+    ),
+    (
+        "Who was Johannes Gutenberg?",
+        "I look up the article about the printing press.",
+        search,
+        {"title": "Printing press"},
+        "Gutenberg built the printing press.",
+        "the builder of the printing press",
+    ),
+]
+
+
+@program(max_tokens=30)
+async def answer(s: State, question: str, turns: int) -> Reacted:
+    """ReAct, after examples that all questions share."""
+    for asked, thought, used, arguments, conclusion, known in SOLVED:
+        s.user(asked)
+        s.assistant(f"Thought: {thought}\nNext: act")
+        s.user("Call a tool.")
+        s.assistant(json.dumps({"name": used.name, "arguments": arguments}, separators=(",", ":")))
+        s.user(f"Result of {used.name}: {used(**arguments)}")
+        s.assistant(f"Thought: {conclusion}\nNext: finish")
+        s.user(f"Now the answer, in a few words, to: {asked}")
+        s.assistant(known)
+    return await react.using(max_tokens=30).on(s, question, [search, calculator], turns=turns)
+
+
+def is_grounded(found: Reacted) -> bool:
+    """Whether every number and name of the answer is in what the tools gave."""
+    given = " ".join(result.text for turn in found.turns for result in turn.results if result.ok)
+    facts = re.findall(r"\d+|[A-Z]\w+", found.answer)
+    return bool(facts) and all(re.search(rf"\b{fact}\b", given) for fact in facts)
+
+
+def show(question: str, found: Reacted) -> None:
+    console.print(f"[bold]{question}[/]")
+    for turn in found.turns:
+        console.print(f"  thought  {turn.thought}", markup=False)
+        for result in turn.results:
+            console.print(f"  {result.call.name}  {result.call.arguments}", markup=False)
+            console.print(f"  found    {result.text}", markup=False, style="dim")
+    verdict = "in what the tools gave" if is_grounded(found) else "[red]in nothing it looked up[/]"
+    console.print(f"  answer   [bold]{found.answer}[/] ({verdict})\n")
+
+
+async def main() -> None:
+    args = arguments(__doc__, question="", turns=2)
+    async with opened(args):
+        for question in [args.question] if args.question else QUESTIONS:
+            found = await answer(question, args.turns)
+            show(question, found)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
