@@ -7,7 +7,7 @@ allow are worked out exactly, the model only says how likely it finds each one, 
 are gone into first. Where two numbers are left arithmetic decides, so that every answer printed is
 right whatever the model is. The order is all that a model can win: beside the nodes it looked at
 stand those of the same search without a model, going into the moves at random (the mean of 100
-searches). The provided model hardly knows arithmetic, so do not expect the first to be fewer.
+searches). The provided model hardly knows arithmetic: it looks at about as many, or more.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ their result.
 
 Now this one.
 """
-PUZZLES = "4 9 10 13, 1 2 7 12, 3 3 8 8, 2 5 8 11, 1 1 1 1"
+PUZZLES = "3 3 8 8, 2 5 8 11, 1 1 1 1"
 
 
 def numbers_in(text: str) -> list[Fraction]:
@@ -83,7 +83,8 @@ class LikeliestFirst:
         if len(legal) < 2:
             return legal
         asked = s.copy()
-        await asked.select(legal, name="move")
+        steps = [move.partition(" = ")[0] for move in legal]  # the rest follows from these
+        await asked.select(steps, name="move")
         selection = asked.result("move").selection
         assert selection is not None
         scores = [choice.score for choice in selection.choices]

@@ -44,6 +44,7 @@ async def read_page(s: State, path: str) -> Product:
 async def main() -> None:
     args = arguments(__doc__, folder=str(DATA / "shop"), resume="")
     pages = [str(page) for page in sorted(Path(args.folder).glob("*.html"))]
+    pages = [page for page in pages if not Path(page).name.startswith("index")]  # lists of links
     async with opened(args):
         products = await agentrt.map(
             read_page, pages, limit=4, progress=True, resume=args.resume or None

@@ -2,9 +2,10 @@
 
     python recipes/maths.py [--model MODEL] [--live] [--samples N] [--problems N]
 
-Wang et al. 2022 (arXiv:2203.11171). Every chain ends in a whole number by construction, and the
-known answer says whether the winner is right. A vote makes a model that is often right better; it
-does not teach one that cannot calculate. The provided model gets one or two of the four.
+Wang et al. 2022 (arXiv:2203.11171). A chain ends in a sum over the numbers of the problem, each used
+once: the model chooses how they go together, and the recipe calculates. The vote is on what the sums
+come to. The known answer says whether the winner is right: expect the provided model to get one to
+three of the four. A vote makes a model that is often right better; it cannot help one that guesses.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import re
 from fractions import Fraction
+from itertools import permutations
 
 from common import arguments, console, opened
 
@@ -44,9 +46,10 @@ PROBLEMS = [
 
 
 def sums_of(problem: str) -> str:
-    """A regex of every sum over the numbers of a problem, with up to two operations."""
-    number = f"({'|'.join(dict.fromkeys(re.findall(r'[0-9]+', problem)))})"
-    return rf"{number}( [-+*/] {number}){{1,2}}"
+    """A regex of every sum that uses each number of a problem once."""
+    numbers = re.findall(r"[0-9]+", problem)
+    orders = [" [-+*/] ".join(order) for order in permutations(numbers)]
+    return "|".join(orders)
 
 
 def value(expression: str) -> Fraction | None:
