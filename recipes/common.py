@@ -61,7 +61,10 @@ def _watched() -> LiveView:
 class _Text(HTMLParser):
     """The text of a page, one line for each block."""
 
-    BLOCKS = frozenset("p div li tr h1 h2 h3 br table ul article aside footer nav".split())
+    BLOCKS = frozenset(
+        ("p", "div", "li", "tr", "h1", "h2", "h3", "br", "table", "ul")
+        + ("article", "aside", "footer", "nav")
+    )
     SKIPPED = frozenset(("script", "style", "title", "nav", "footer", "button"))
 
     def __init__(self) -> None:
@@ -69,7 +72,7 @@ class _Text(HTMLParser):
         self.parts: list[str] = []
         self._skipping = 0
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
         self._skipping += tag in self.SKIPPED
         self.parts.append("\n" if tag in self.BLOCKS else " ")
 

@@ -2,8 +2,8 @@
 
     python recipes/encyclopaedia.py [--model MODEL] [--live] [--question "How old ...?"]
 
-There are two tools: `search`, which finds the best of twenty articles, and `calculator`, which takes
-plain arithmetic. Every call is one that can be made, because its JSON is constrained to the tools'
+There are two tools: `search`, which finds the best of twenty articles, and `calculator`, which
+takes plain arithmetic. Every call is one that can be made, because its JSON is constrained to the tools'
 types. Whether an answer stands on what the tools gave is checked, not believed: its numbers and
 names have to be in there. The provided model often finds the right article and copies from it; its
 thoughts are those of a very small model, and it may well end with the wrong number.
@@ -114,12 +114,12 @@ SOLVED = [
 @program(max_tokens=30)
 async def answer(s: State, question: str, turns: int) -> Reacted:
     """ReAct, after examples that all questions share."""
-    for asked, thought, used, arguments, conclusion, known in SOLVED:
+    for asked, thought, used, given, conclusion, known in SOLVED:
         s.user(asked)
         s.assistant(f"Thought: {thought}\nNext: act")
         s.user("Call a tool.")
-        s.assistant(json.dumps({"name": used.name, "arguments": arguments}, separators=(",", ":")))
-        s.user(f"Result of {used.name}: {used(**arguments)}")
+        s.assistant(json.dumps({"name": used.name, "arguments": given}, separators=(",", ":")))
+        s.user(f"Result of {used.name}: {used(**given)}")
         s.assistant(f"Thought: {conclusion}\nNext: finish")
         s.user(f"Now the answer, in a few words, to: {asked}")
         s.assistant(known)

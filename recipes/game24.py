@@ -101,7 +101,7 @@ async def solve(puzzle: str) -> tuple[Tree, int]:
         branching=99,
         search="depth",
         generate=order,
-        evaluate=lambda _, thought: 0.0,  # all alike: they stay in the order they came in
+        evaluate=lambda *_: 0.0,  # all alike: they stay in the order they came in
         solved=lambda thought: thought.text.endswith("(left: 24)"),
         limit=10_000,
     )

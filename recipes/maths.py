@@ -2,10 +2,11 @@
 
     python recipes/maths.py [--model MODEL] [--live] [--samples N] [--problems N]
 
-Wang et al. 2022 (arXiv:2203.11171). A chain ends in a sum over the numbers of the problem, each used
-once: the model chooses how they go together, and the recipe calculates. The vote is on what the sums
-come to. The known answer says whether the winner is right: expect the provided model to get one to
-three of the four. A vote makes a model that is often right better; it cannot help one that guesses.
+Wang et al. 2022 (arXiv:2203.11171). A chain ends in a sum over the numbers of the problem, each
+used once: the model chooses how they go together, and the recipe calculates. The vote is on what
+the sums come to, and the known answer says whether the winner is right. Expect the provided model
+to get one or two of the four: a vote makes a model that is often right better, and cannot help one
+that guesses.
 """
 
 from __future__ import annotations

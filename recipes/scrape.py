@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import sys
+from contextlib import nullcontext
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Literal
@@ -31,7 +32,7 @@ class Product(BaseModel):
 
 
 EXAMPLE = (
-    "Copper pan\nEUR 64.00\n28 cm, for gas and wood\nSold out\nYou may also like: Tea towel (EUR 6)",
+    "Copper pan\nEUR 64.00\nfor gas and wood\nSold out\nYou may also like: Tea towel (EUR 6)",
     Product(name="Copper pan", price=64, available="sold out"),
 )
 
@@ -88,14 +89,10 @@ async def main() -> None:
 
 def write(rows: list[dict[str, object]], out: str) -> None:
     """The rows as CSV, to a file or to the terminal."""
-    file = Path(out).open("w", encoding="utf-8", newline="") if out else sys.stdout
-    try:
-        writer = csv.DictWriter(file, list(rows[0]))
+    with Path(out).open("w", encoding="utf-8", newline="") if out else nullcontext(sys.stdout) as f:
+        writer = csv.DictWriter(f, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    finally:
-        if out:
-            file.close()
 
 
 if __name__ == "__main__":
