@@ -62,8 +62,7 @@ class _Text(HTMLParser):
     """The text of a page, one line for each block."""
 
     BLOCKS = frozenset(
-        ("p", "div", "li", "tr", "h1", "h2", "h3", "br", "table", "ul")
-        + ("article", "aside", "footer", "nav")
+        ("p", "div", "li", "tr", "h1", "h2", "h3", "br", "table", "ul", "article", "aside")
     )
     SKIPPED = frozenset(("script", "style", "title", "nav", "footer", "button"))
 

@@ -1,12 +1,13 @@
 """Questions to a small encyclopaedia, by thinking, looking up and calculating in turn (ReAct).
 
-    python recipes/encyclopaedia.py [--model MODEL] [--live] [--question "How old ...?"]
+    python recipes/encyclopaedia.py [--model MODEL] [--live] [--question "..."] [--turns N]
 
 There are two tools: `search`, which finds the best of twenty articles, and `calculator`, which
-takes plain arithmetic. Every call is one that can be made, because its JSON is constrained to the tools'
-types. Whether an answer stands on what the tools gave is checked, not believed: its numbers and
-names have to be in there. The provided model often finds the right article and copies from it; its
-thoughts are those of a very small model, and it may well end with the wrong number.
+takes plain arithmetic. Every call is one that can be made, because its JSON is constrained to the
+tools' types. The answer is a quotation: the likeliest of the sentences that the tools gave. What
+the model says in its own words stands below it, and whether its numbers and names are in there is
+checked, not believed. The provided model mostly finds the right article and quotes it; its thoughts
+and its own words are those of a very small model, and it calculates with other numbers than asked.
 """
 
 from __future__ import annotations
@@ -111,9 +112,9 @@ SOLVED = [
 ]
 
 
-@program(max_tokens=30)
-async def answer(s: State, question: str, turns: int) -> Reacted:
-    """ReAct, after examples that all questions share."""
+@program(max_tokens=24)
+async def answer(s: State, question: str, turns: int) -> tuple[Reacted, str]:
+    """ReAct, after examples that all questions share; and the sentence to quote, if any."""
     for asked, thought, used, given, conclusion, known in SOLVED:
         s.user(asked)
         s.assistant(f"Thought: {thought}\nNext: act")
@@ -123,33 +124,47 @@ async def answer(s: State, question: str, turns: int) -> Reacted:
         s.assistant(f"Thought: {conclusion}\nNext: finish")
         s.user(f"Now the answer, in a few words, to: {asked}")
         s.assistant(known)
-    return await react.using(max_tokens=30).on(s, question, [search, calculator], turns=turns)
+    found = await react.using(max_tokens=24).on(s, question, [search, calculator], turns=turns)
+    return found, await quoted(question, found)
+
+
+@program
+async def quoted(s: State, question: str, found: Reacted) -> str:
+    """The sentence, of those that the tools gave, that the question makes likeliest."""
+    sentences = list(dict.fromkeys(re.findall(r"[^.]+", given_by_tools(found))))
+    if len(sentences) < 2:
+        return "".join(sentences)
+    s.user(f"{question} Answer in one sentence.")
+    return await s.select([each.strip() for each in sentences], by="unconditional")
+
+
+def given_by_tools(found: Reacted) -> str:
+    return " ".join(result.text for turn in found.turns for result in turn.results if result.ok)
 
 
 def is_grounded(found: Reacted) -> bool:
     """Whether every number and name of the answer is in what the tools gave."""
-    given = " ".join(result.text for turn in found.turns for result in turn.results if result.ok)
     facts = re.findall(r"\d+|[A-Z]\w+", found.answer)
-    return bool(facts) and all(re.search(rf"\b{fact}\b", given) for fact in facts)
+    return bool(facts) and all(re.search(rf"\b{fact}\b", given_by_tools(found)) for fact in facts)
 
 
-def show(question: str, found: Reacted) -> None:
+def show(question: str, found: Reacted, quotation: str) -> None:
     console.print(f"[bold]{question}[/]")
     for turn in found.turns:
         console.print(f"  thought  {turn.thought}", markup=False)
         for result in turn.results:
             console.print(f"  {result.call.name}  {result.call.arguments}", markup=False)
             console.print(f"  found    {result.text}", markup=False, style="dim")
-    verdict = "in what the tools gave" if is_grounded(found) else "[red]in nothing it looked up[/]"
-    console.print(f"  answer   [bold]{found.answer}[/] ({verdict})\n")
+    verdict = "all looked up" if is_grounded(found) else "not what it looked up"
+    console.print("  answer  ", f"[bold]{quotation or 'nothing was found'}[/]")
+    console.print(f"  in its own words: {found.answer} ({verdict})\n", markup=False, style="dim")
 
 
 async def main() -> None:
-    args = arguments(__doc__, question="", turns=2)
+    args = arguments(__doc__, question="", turns=1)
     async with opened(args):
         for question in [args.question] if args.question else QUESTIONS:
-            found = await answer(question, args.turns)
-            show(question, found)
+            show(question, *await answer(question, args.turns))
 
 
 if __name__ == "__main__":
