@@ -1,5 +1,5 @@
 # Everything from nothing: a python3 (3.11 or later) with venv and pip is all that must be there.
-#   make demo    a real generation on the provided model
+#   make demo    invoices out of messy HTML on the provided model, as it happens
 #   make test    lint, types and every test
 #   make clean   removes the virtual environment; the model cache stays
 
@@ -15,7 +15,7 @@ HAS_COMPILER := (command -v cc || command -v gcc || command -v clang) >/dev/null
 .NOTPARALLEL:
 
 demo: model
-	@$(BIN)/python recipes/hello.py
+	@$(BIN)/python recipes/extract_invoices.py --live
 
 test: lint types pytest
 

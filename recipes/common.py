@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,31 +12,37 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from agentrt import Runtime
+from agentrt.trace import live_view
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+
+    from agentrt.trace import LiveView
 
 console = Console(highlight=False)
 DATA = Path(__file__).parent / "data"
 
 
-def arguments(doc: str | None, **defaults: Any) -> argparse.Namespace:
-    """`--model`, and one option for each default given, of its type."""
+def arguments(doc: str | None, *, draws: bool = False, **defaults: Any) -> argparse.Namespace:
+    """`--model`, `--live` (unless the recipe `draws` itself), and one option for each default."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", help="a hub id, a folder or a .gguf file")
+    if not draws:
+        parser.add_argument("--live", action="store_true", help="show programs as they run")
     for name, default in defaults.items():
         parser.add_argument(f"--{name}", type=type(default), default=default)
     return parser.parse_args()
 
 
 @asynccontextmanager
-async def opened(model: str | None) -> AsyncGenerator[Runtime]:
-    """A runtime, and at the end a line that says what it took."""
-    async with Runtime(model) as runtime:
+async def opened(args: argparse.Namespace) -> AsyncGenerator[Runtime]:
+    """A runtime as the arguments have it, and at the end a line that says what it took."""
+    async with Runtime(args.model) as runtime:
         began = time.monotonic()
-        yield runtime
+        with _watched() if getattr(args, "live", False) else nullcontext():
+            yield runtime
         seconds = time.monotonic() - began
         stats = runtime.stats()
         usage = stats.usage
@@ -47,10 +53,17 @@ async def opened(model: str | None) -> AsyncGenerator[Runtime]:
         )
 
 
+def _watched() -> LiveView:
+    """The live view; on the recipe's own console if that is a terminal, so that both fit on it."""
+    return live_view(console=console) if console.is_terminal else live_view()
+
+
 class _Text(HTMLParser):
     """The text of a page, one line for each block."""
 
-    BLOCKS = frozenset(("p", "div", "li", "tr", "h1", "h2", "h3", "br", "table", "ul", "aside"))
+    BLOCKS = frozenset(
+        ("p", "div", "li", "tr", "h1", "h2", "h3", "br", "table", "ul", "article", "aside")
+    )
     SKIPPED = frozenset(("script", "style", "title", "nav", "footer", "button"))
 
     def __init__(self) -> None:
@@ -58,7 +71,7 @@ class _Text(HTMLParser):
         self.parts: list[str] = []
         self._skipping = 0
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - the signature of HTMLParser
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
         self._skipping += tag in self.SKIPPED
         self.parts.append("\n" if tag in self.BLOCKS else " ")
 

@@ -1,6 +1,6 @@
 """Invoices out of messy HTML, as checked objects.
 
-    python recipes/extract_invoices.py [--model MODEL] [--folder FOLDER]
+    python recipes/extract_invoices.py [--model MODEL] [--live] [--folder FOLDER]
 
 Every answer is a valid `Invoice`: the decoder cannot write anything else, and a field that a
 validator of yours refuses is asked for again. Whether it is the right one is up to the model: the
@@ -45,7 +45,7 @@ EXAMPLE = (
 async def main() -> None:
     args = arguments(__doc__, folder=str(DATA / "invoices"))
     pages = sorted(Path(args.folder).glob("*.html"))
-    async with opened(args.model):
+    async with opened(args):
         found = await gather(
             *(extract(Invoice, text_of(page), examples=[EXAMPLE]) for page in pages)
         )

@@ -53,8 +53,8 @@ async def read_job(s: State, advert: str, live: Live) -> Job:
 
 
 async def main() -> None:
-    args = arguments(__doc__)
-    async with opened(args.model):
+    args = arguments(__doc__, draws=True)
+    async with opened(args):
         for page in sorted((DATA / "jobs").glob("*.html")):
             with Live(console=console, transient=True) as live:
                 job = await read_job(text_of(page), live)

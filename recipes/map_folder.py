@@ -1,6 +1,6 @@
 """A folder of product pages into rows, with a progress bar; it can be killed and goes on later.
 
-    python recipes/map_folder.py [--model MODEL] [--folder FOLDER] [--resume rows.db]
+    python recipes/map_folder.py [--model MODEL] [--live] [--folder FOLDER] [--resume rows.db]
 
 The pages are read four at a time. With --resume, finished pages are not read again.
 """
@@ -27,7 +27,7 @@ class Product(BaseModel):
 
 
 EXAMPLE = (
-    "Copper pan\nEUR 64.00\n28 cm\nSold out\nYou may also like: Tea towel (EUR 6)",
+    "Copper pan\nEUR 64.00\nfor gas and wood\nSold out\nYou may also like: Tea towel (EUR 6)",
     Product(name="Copper pan", price=64, available="sold out"),
 )
 
@@ -44,7 +44,8 @@ async def read_page(s: State, path: str) -> Product:
 async def main() -> None:
     args = arguments(__doc__, folder=str(DATA / "shop"), resume="")
     pages = [str(page) for page in sorted(Path(args.folder).glob("*.html"))]
-    async with opened(args.model):
+    pages = [page for page in pages if not Path(page).name.startswith("index")]  # lists of links
+    async with opened(args):
         products = await agentrt.map(
             read_page, pages, limit=4, progress=True, resume=args.resume or None
         )

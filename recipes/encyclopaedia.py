@@ -1,0 +1,171 @@
+"""Questions to a small encyclopaedia, by thinking, looking up and calculating in turn (ReAct).
+
+    python recipes/encyclopaedia.py [--model MODEL] [--live] [--question "..."] [--turns N]
+
+There are two tools: `search`, which finds the best of twenty articles, and `calculator`, which
+takes plain arithmetic. Every call is one that can be made, because its JSON is constrained to the
+tools' types. The answer is a quotation: the likeliest of the sentences that the tools gave. What
+the model says in its own words stands below it, and whether its numbers and names are in there is
+checked, not believed. The provided model mostly finds the right article and quotes it; its thoughts
+and its own words are those of a very small model, and it calculates with other numbers than asked.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import operator
+import re
+from collections import Counter
+from typing import Annotated
+
+from common import DATA, arguments, console, opened
+from pydantic import Field
+
+from agentrt import Retry, State, program, tool
+from agentrt.programs import Reacted, react
+
+ARTICLES: dict[str, str] = json.loads((DATA / "encyclopaedia.json").read_text(encoding="utf-8"))
+QUESTIONS = [
+    "How tall is the Eiffel Tower, in metres?",
+    "How many hearts does an octopus have?",
+    "In which year was Marie Curie born?",
+    "What is 52 + 36?",
+]
+OPERATIONS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.USub: operator.neg,
+}
+Query = Annotated[str, Field(max_length=40, description="a few words")]
+Sum = Annotated[str, Field(pattern=r"^\d{1,6}( [-+*/] \d{1,6}){1,3}$")]
+
+
+@tool
+def search(query: Query) -> str:
+    """Finds an article of the encyclopaedia."""
+    asked = words_of(query)
+    rarity = Counter(word for article in ARTICLES.items() for word in words_of(" ".join(article)))
+
+    def closeness(title: str) -> float:
+        shared = asked & words_of(f"{title} {ARTICLES[title]}")
+        return sum((3 if word in words_of(title) else 1) / rarity[word] for word in shared)
+
+    best = max(ARTICLES, key=closeness)
+    if not closeness(best):
+        raise Retry(f"there is nothing about {query!r}")
+    return f"{best}: {ARTICLES[best]}"
+
+
+@tool
+def calculator(expression: Sum) -> str:
+    """Works out plain arithmetic."""
+    return f"{expression} = {evaluated(ast.parse(expression, mode='eval').body):g}"
+
+
+def words_of(text: str) -> set[str]:
+    """The words of a text, a plural like its singular."""
+    return {word.rstrip("s") for word in re.findall(r"\w+", text.lower())}
+
+
+def evaluated(node: ast.expr) -> float:
+    """The value of plain arithmetic; nothing else is ever run."""
+    match node:
+        case ast.Constant(value=int() | float() as number):
+            return number
+        case ast.UnaryOp(op=op, operand=value) if type(op) in OPERATIONS:
+            return OPERATIONS[type(op)](evaluated(value))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATIONS:
+            return OPERATIONS[type(op)](evaluated(left), evaluated(right))
+    raise ValueError(f"{ast.unparse(node)!r} is no plain arithmetic")
+
+
+# What a turn looks like, told by example: (question, thought, tool, arguments, conclusion, answer).
+SOLVED = [
+    (
+        "How fast does light travel?",
+        "I look up the article about light.",
+        search,
+        {"query": "how fast light travels"},
+        "Light travels 299792 kilometres in a second.",
+        "299792 kilometres in a second",
+    ),
+    (
+        "What is 15 * 4?",
+        "I calculate 15 * 4.",
+        calculator,
+        {"expression": "15 * 4"},
+        "15 * 4 is 60.",
+        "60",
+    ),
+    (
+        "Who was Johannes Gutenberg?",
+        "I look up the article about the printing press.",
+        search,
+        {"query": "Johannes Gutenberg"},
+        "Gutenberg built the printing press.",
+        "the builder of the printing press",
+    ),
+]
+
+
+@program(max_tokens=24)
+async def answer(s: State, question: str, turns: int) -> tuple[Reacted, str]:
+    """ReAct, after examples that all questions share; and the sentence to quote, if any."""
+    for asked, thought, used, given, conclusion, known in SOLVED:
+        s.user(asked)
+        s.assistant(f"Thought: {thought}\nNext: act")
+        s.user("Call a tool.")
+        s.assistant(json.dumps({"name": used.name, "arguments": given}, separators=(",", ":")))
+        s.user(f"Result of {used.name}: {used(**given)}")
+        s.assistant(f"Thought: {conclusion}\nNext: finish")
+        s.user(f"Now the answer, in a few words, to: {asked}")
+        s.assistant(known)
+    found = await react.using(max_tokens=24).on(s, question, [search, calculator], turns=turns)
+    return found, await quoted(question, found)
+
+
+@program
+async def quoted(s: State, question: str, found: Reacted) -> str:
+    """The sentence, of those that the tools gave, that the question makes likeliest."""
+    sentences = list(dict.fromkeys(re.findall(r"[^.]+", given_by_tools(found))))
+    if len(sentences) < 2:
+        return "".join(sentences)
+    s.user(f"{question} Answer in one sentence.")
+    return await s.select([each.strip() for each in sentences], by="unconditional")
+
+
+def given_by_tools(found: Reacted) -> str:
+    return " ".join(result.text for turn in found.turns for result in turn.results if result.ok)
+
+
+def is_grounded(found: Reacted) -> bool:
+    """Whether every number and name of the answer is in what the tools gave."""
+    facts = re.findall(r"\d+|[A-Z]\w+", found.answer)
+    return bool(facts) and all(re.search(rf"\b{fact}\b", given_by_tools(found)) for fact in facts)
+
+
+def show(question: str, found: Reacted, quotation: str) -> None:
+    console.print(f"[bold]{question}[/]")
+    for turn in found.turns:
+        console.print(f"  thought  {turn.thought}", markup=False)
+        for result in turn.results:
+            console.print(f"  {result.call.name}  {result.call.arguments}", markup=False)
+            console.print(f"  found    {result.text}", markup=False, style="dim")
+    verdict = "all looked up" if is_grounded(found) else "not what it looked up"
+    console.print("  answer  ", f"[bold]{quotation or 'nothing was found'}[/]")
+    console.print(f"  in its own words: {found.answer} ({verdict})\n", markup=False, style="dim")
+
+
+async def main() -> None:
+    args = arguments(__doc__, question="", turns=1)
+    async with opened(args):
+        for question in [args.question] if args.question else QUESTIONS:
+            show(question, *await answer(question, args.turns))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

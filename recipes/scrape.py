@@ -1,0 +1,99 @@
+"""Web pages into rows: follows the links from an index, reads every item under one schema, CSV out.
+
+    python recipes/scrape.py [--model MODEL] [--live] [--start FOLDER/index.html] [--out rows.csv]
+
+As a desktop scraper does it, on pages of this folder. A page with links to further pages here is a
+list, any other an item. The rows are typed by construction, and every one is checked against its
+page: `on_page` says whether its name and its price stand there, so that what a small model makes up
+is found at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import sys
+from contextlib import nullcontext
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+from common import DATA, arguments, console, opened, text_of
+from pydantic import BaseModel, Field
+
+from agentrt import extract, gather
+
+
+class Product(BaseModel):
+    name: str = Field(description="what is sold", max_length=40)
+    price: float = Field(description="its price in euros", ge=0)
+    available: Literal["in stock", "sold out"]
+
+
+EXAMPLE = (
+    "Copper pan\nEUR 64.00\nfor gas and wood\nSold out\nYou may also like: Tea towel (EUR 6)",
+    Product(name="Copper pan", price=64, available="sold out"),
+)
+
+
+class _Links(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "a":
+            self.found += [value for name, value in attrs if name == "href" and value]
+
+
+def links(page: Path) -> list[Path]:
+    """The pages beside or below this one that it links to."""
+    reader = _Links()
+    reader.feed(page.read_text(encoding="utf-8"))
+    parts = [urlsplit(link) for link in reader.found]
+    local = [unquote(p.path) for p in parts if not p.scheme and not p.netloc and p.path]
+    found = [(page.parent / path).resolve() for path in local if not path.startswith("/")]
+    return [each for each in found if each.is_relative_to(page.parent) and each.is_file()]
+
+
+def crawled(start: Path) -> list[Path]:
+    """The items that can be reached from a page, each once, in the order they are linked."""
+    pages, items = [start.resolve()], list[Path]()
+    for page in pages:  # it grows while it is walked
+        further = links(page)
+        if not further:
+            items.append(page)
+        pages += [each for each in dict.fromkeys(further) if each not in pages]
+    return items
+
+
+def is_on(page: str, product: Product) -> bool:
+    return product.name in page and f"{product.price:.2f}" in page
+
+
+async def main() -> None:
+    args = arguments(__doc__, start=str(DATA / "shop" / "index.html"), out="")
+    items = crawled(Path(args.start))
+    texts = [text_of(item) for item in items]
+    async with opened(args):
+        products = await gather(*(extract(Product, t, examples=[EXAMPLE]) for t in texts), limit=8)
+        rows = [
+            {"page": item.name, **product.model_dump(), "on_page": is_on(text, product)}
+            for item, text, product in zip(items, texts, products, strict=True)
+        ]
+        write(rows, args.out)
+        right = sum(bool(row["on_page"]) for row in rows)
+        console.print(f"{len(rows)} rows, {right} with name and price as on their page")
+
+
+def write(rows: list[dict[str, object]], out: str) -> None:
+    """The rows as CSV, to a file or to the terminal."""
+    with Path(out).open("w", encoding="utf-8", newline="") if out else nullcontext(sys.stdout) as f:
+        writer = csv.DictWriter(f, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

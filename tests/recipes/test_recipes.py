@@ -1,0 +1,156 @@
+"""Every recipe runs as it stands on the provided model, and what it prints is so."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RECIPES = sorted(p.name for p in (ROOT / "recipes").glob("*.py") if p.name != "common.py")
+USAGE = re.compile(r"\d+ prompt tokens \((\d+) cached\), \d+ written .* computed, [\d.]+ s")
+
+pytestmark = pytest.mark.model
+
+
+def recipe(name: str, *arguments: str) -> str:
+    """What a recipe prints, in wide lines and without its usage line, which must be there."""
+    done = subprocess.run(
+        [sys.executable, f"recipes/{name}.py", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "300", "NO_COLOR": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert USAGE.search(done.stdout), done.stdout
+    return "\n".join(line for line in done.stdout.splitlines() if not USAGE.search(line))
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_says_how_it_is_run(name: str) -> None:
+    """The docstring is the help: the command line is in it."""
+    source = (ROOT / "recipes" / name).read_text(encoding="utf-8")
+    assert f"    python recipes/{name} [--model MODEL]" in source
+
+
+def test_invoices_are_typed_and_shown_as_they_are_read(tmp_path: Path) -> None:
+    page = ROOT / "recipes/data/invoices/hosting.html"
+    (tmp_path / page.name).write_text(page.read_text(encoding="utf-8"), encoding="utf-8")
+    found = recipe("extract_invoices", "--live", "--folder", str(tmp_path))
+    assert re.search(
+        r"hosting\.html +Invoice\(seller='.+', number='[A-Z0-9-]{3,20}', "
+        r"issued=datetime\.date\(\d+, \d+, \d+\), currency='(EUR|USD|GBP)', total=[\d.]+\)",
+        found,
+    )
+
+
+def test_jobs_are_typed() -> None:
+    found = recipe("extract_jobs")
+    typed = r"hours='(?:full|part)-time', salary=(?:None|\d{4,}), remote=(?:True|False)\)"
+    assert len(re.findall(typed, found)) == 2
+
+
+def test_a_folder_is_read_once(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.db"
+    first = recipe("map_folder", "--resume", str(rows))
+    assert len(re.findall(r"item\d\.html.*(?:in stock|sold out)", first)) == 6
+    assert "index" not in first
+    again = recipe("map_folder", "--resume", str(rows))
+    assert [line for line in again.splitlines() if ".html" in line] == [
+        line for line in first.splitlines() if ".html" in line
+    ]
+
+
+def test_tickets_are_routed_better_than_by_chance() -> None:
+    """Four teams, sixteen tickets: chance is four."""
+    found = recipe("route_tickets")
+    right, without = map(int, re.findall(r"(\d+) of 16 .*; (\d+) without", found)[0])
+    assert right > max(4, without)
+
+
+def test_pages_become_rows(tmp_path: Path) -> None:
+    out = tmp_path / "rows.csv"
+    said = recipe("scrape", "--out", str(out))
+    rows = list(csv.DictReader(io.StringIO(out.read_text(encoding="utf-8"))))
+    assert [row["page"] for row in rows] == [f"item{n}.html" for n in range(1, 7)]
+    assert {row["available"] for row in rows} <= {"in stock", "sold out"}
+    assert all(float(row["price"]) >= 0 for row in rows)
+    right = sum(row["on_page"] == "True" for row in rows)
+    assert f"6 rows, {right} with name and price" in said
+    assert right >= 4
+
+
+def test_every_answer_of_24_is_right() -> None:
+    """Each step is recomputed here; 1 1 1 1 has no answer, which the search proves by trying all."""
+    found = recipe("game24", "--puzzles", "4 6 1 1, 1 1 1 1")
+    assert "there is none" in found
+    numbers = sorted(Fraction(n) for n in "4 6 1 1".split())
+    steps = re.findall(r"(\S+) ([-+*/]) (\S+) = (\S+) \(left: (.+?)\)", found)
+    assert len(steps) == 3
+    for a, sign, b, result, left in steps:
+        one, two = Fraction(a), Fraction(b)
+        numbers.remove(one)
+        numbers.remove(two)
+        exact = {"+": one + two, "-": one - two, "*": one * two, "/": two and one / two}[sign]
+        assert exact == Fraction(result)
+        numbers.append(exact)
+        assert sorted(numbers) == [Fraction(n) for n in left.split()]
+    assert numbers == [24]
+
+
+def test_the_encyclopaedia_is_quoted() -> None:
+    question = "How many hearts does an octopus have?"
+    found = recipe("encyclopaedia", "--question", question)
+    assert question in found
+    assert re.search(r'  (search|calculator)  \{"(query|expression)":".+"\}', found)
+    quotation = re.search(r"^  answer +(.+)$", found, re.MULTILINE)
+    given = re.search(r"^  found +(.+)$", found, re.MULTILINE)
+    assert quotation is not None
+    assert given is not None
+    assert quotation[1] in given[1]
+
+
+def test_the_essay_has_a_mark_for_each_dimension() -> None:
+    found = recipe("essay_judge", "--words", "12")
+    marks = re.findall(r"│ (clarity|argument|evidence|style|whole) +│ ([\d.]+) +│ (\d+) ", found)
+    assert [name for name, _, _ in marks] == ["clarity", "argument", "evidence", "style", "whole"]
+    assert all(1 <= float(mark) <= 10 and 1 <= int(mode) <= 10 for _, mark, mode in marks)
+
+
+def test_sums_use_the_numbers_of_the_problem() -> None:
+    found = recipe("maths", "--samples", "3", "--problems", "1")
+    total = re.search(r"  ([35]) ([-+*/]) ([35]) = (\S+): (right|wrong)", found)
+    assert total is not None
+    assert total[1] != total[3]
+    assert (total[4] == "8") == (total[5] == "right")
+    assert f"right by vote: {int(total[5] == 'right')} of 1" in found
+
+
+def test_a_chat_says_its_script_by_itself() -> None:
+    found = recipe("chat", "--words", "12")
+    assert re.findall(r"^(you|model) ", found, re.MULTILINE) == ["you", "model"] * 3
+
+
+def test_a_debate_is_counted() -> None:
+    found = recipe("debate", "--words", "12")
+    votes = re.findall(r"^(yes|no) +a .+: ", found, re.MULTILINE)
+    assert len(votes) == 6
+    last = votes[3:]
+    winner = re.search(r"in the end: (yes|no)", found)
+    assert winner is not None
+    assert last.count(winner[1]) >= 2
+
+
+def test_a_day_in_town() -> None:
+    found = recipe("town", "--hours", "1")
+    place = r"(?:the bakery|the library|the park|home)"
+    assert re.search(rf"8:00 +Ida: {place}, Tom: {place}, Mara: {place}", found)
