@@ -54,6 +54,13 @@ class Answers:
             self.drifts.append(drift)
         raise drift
 
+    def refused(self, prompt: Sequence[int], asked: Mapping[str, Any]) -> None:
+        """A request was refused before it was asked; where it was recorded, it was then as well."""
+        with self._guard:
+            queue = self._left.get(_key(prompt, asked))
+            if queue:
+                queue.popleft()
+
     def take_tool(self, name: str, arguments: str) -> str | None:
         """What a tool gave. Raises what it raised, and ReplayDrift for a call not in the record."""
         with self._guard:
@@ -84,7 +91,7 @@ class Answers:
         text = self._spell(nearest.prompt)
         if len(nearest.prompt) == len(prompt) == index:
             if nearest.asked == asked:
-                message = f"{where} was recorded as often as it is in the record and asked once more"
+                message = f"{where} was asked as often as it was recorded, and is asked once more"
             else:
                 message = f"the prompt of {where} is asked with {_changes(nearest.asked, asked)}"
             return ReplayDrift(message, span_id=nearest.span_id, nearest=text)

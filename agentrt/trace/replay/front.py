@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agentrt.errors import AgentrtError
+from agentrt.errors import AgentrtError, InvalidRequest
 from agentrt.generation import Choice, Chunk, Selection, TokenLogprob
 from agentrt.runtime.checks import check_params, check_prompt
 from agentrt.runtime.crossing import Finished, Reply
@@ -67,8 +67,13 @@ class ReplayFront(Front):
         )
 
     def _reply(self, tokens: Sequence[int], submission: Submission) -> Reply:
-        self._check(tokens, submission)
-        outcome = self._answers.take(tokens, keyed(requested(submission))).outcome
+        asked = keyed(requested(submission))
+        try:
+            self._check(tokens, submission)
+        except InvalidRequest:
+            self._answers.refused(tokens, asked)
+            raise
+        outcome = self._answers.take(tokens, asked).outcome
         reply = Reply()
         if outcome is None:
             return reply

@@ -64,8 +64,8 @@ class Replay(Runtime):
 
     @property
     def drifts(self) -> list[ReplayDrift]:
-        """What was asked for and is not in the record, in the order it was asked."""
-        return list(self._source.answers.drifts)
+        """What was asked for and is not in the record, as it was asked; clear it of those expected."""
+        return self._source.answers.drifts
 
     @property
     def answered(self) -> int:

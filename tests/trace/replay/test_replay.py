@@ -1,0 +1,206 @@
+"""A recorded run as a runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from agentrt.errors import GenerationFailed, InvalidRequest, PromptTooLong, ReplayDrift
+from agentrt.generation import Completion
+from agentrt.programs import State, call_tools, program, tool
+from agentrt.runtime.runtime import Runtime
+from agentrt.schema import compile_regex
+from agentrt.testing import ScriptedModel
+from agentrt.trace import TraceConfig
+from agentrt.trace.replay import Replay
+
+pytestmark = pytest.mark.anyio
+
+ANSWERS = ("one", "two", "three")
+
+
+def recording(folder: Path, reply: Any = ANSWERS, **config: Any) -> Runtime:
+    config = {"folder": folder, **config}
+    return Runtime(ScriptedModel.replying(reply), trace=TraceConfig(**config))
+
+
+def record_of(folder: Path) -> Path:
+    (path,) = folder.glob("*.sqlite")
+    return path
+
+
+def same(replayed: Completion, recorded: Completion) -> None:
+    """Equal in all that was said, and in how long it took."""
+    assert replayed == recorded
+
+
+async def test_a_completion_comes_back_as_it_was(tmp_path: Path) -> None:
+    async with recording(tmp_path) as runtime:
+        recorded = await runtime.generate("Count:", max_tokens=9, stop="w", seed=1, temperature=1.0)
+    async with Replay(record_of(tmp_path)) as runtime:
+        asked = {"max_tokens": 9, "stop": "w", "seed": 1, "temperature": 1.0}
+        same(await runtime.generate("Count:", **asked), recorded)
+        assert (runtime.answered, runtime.unasked) == (1, [])
+
+
+async def test_log_probabilities_come_back(tmp_path: Path) -> None:
+    async with recording(tmp_path) as runtime:
+        recorded = await runtime.generate("Count:", prompt_logprobs=True, top_logprobs=2)
+    async with Replay(record_of(tmp_path)) as runtime:
+        again = await runtime.generate("Count:", prompt_logprobs=True, top_logprobs=2)
+    assert again.logprobs is not None
+    assert recorded.logprobs is not None
+    assert [t.token_id for t in again.logprobs] == [t.token_id for t in recorded.logprobs]
+    assert [t.logprob for t in again.logprobs] == pytest.approx(
+        [t.logprob for t in recorded.logprobs]
+    )
+    assert [len(t.top) for t in again.logprobs] == [len(t.top) for t in recorded.logprobs]
+    assert again.prompt_logprobs is not None
+    assert len(again.prompt_logprobs) == len(recorded.prompt_logprobs or ())
+
+
+async def test_several_equal_requests_get_their_answers_in_order(tmp_path: Path) -> None:
+    async with recording(tmp_path) as runtime:
+        recorded = [await runtime.generate("Count:", temperature=1.0) for _ in range(6)]
+        several = await runtime.generate_n("Count more:", 3, temperature=1.0, seed=4)
+    assert len({completion.text for completion in recorded}) > 1
+    async with Replay(record_of(tmp_path)) as runtime:
+        again = [await runtime.generate("Count:", temperature=1.0) for _ in range(6)]
+        assert again == recorded
+        assert await runtime.generate_n("Count more:", 3, temperature=1.0, seed=4) == several
+        with pytest.raises(ReplayDrift, match="asked once more"):
+            await runtime.generate("Count:", temperature=1.0)
+        runtime.drifts.clear()
+
+
+async def test_a_stream_is_the_recorded_text(tmp_path: Path) -> None:
+    async with recording(tmp_path, "naïve café") as runtime, runtime.stream("Say:") as stream:
+        _ = [chunk async for chunk in stream]
+    async with Replay(record_of(tmp_path)) as runtime, runtime.stream("Say:") as stream:
+        chunks = [chunk async for chunk in stream]
+    assert "".join(chunk.text for chunk in chunks) == "naïve café"
+    assert stream.completion.text == "naïve café"
+    assert tuple(i for chunk in chunks for i in chunk.token_ids) == stream.completion.token_ids
+    assert len(chunks) > 3
+
+
+async def test_a_selection_comes_back(tmp_path: Path) -> None:
+    async with recording(tmp_path, "yes") as runtime:
+        recorded = await runtime.select("Sure? ", ["no", "yes"])
+    async with Replay(record_of(tmp_path)) as runtime:
+        again = await runtime.select("Sure? ", ["no", "yes"])
+        assert (again.index, again.text, again.usage) == (1, "yes", recorded.usage)
+        assert [c.score for c in again.choices] == [c.score for c in recorded.choices]
+        ids = [[t.token_id for t in choice.logprobs] for choice in again.choices]
+        assert ids == [[t.token_id for t in choice.logprobs] for choice in recorded.choices]
+        with pytest.raises(ReplayDrift, match="choices"):
+            await runtime.select("Sure? ", ["no", "maybe"])
+        runtime.drifts.clear()
+
+
+async def test_a_constraint_is_part_of_what_is_asked(tmp_path: Path) -> None:
+    async with recording(tmp_path, "42") as runtime:
+        digits = compile_regex("[0-9]{2}", runtime.vocabulary)
+        recorded = await runtime.generate("Number:", constraint=digits)
+    async with Replay(record_of(tmp_path)) as runtime:
+        assert await runtime.generate("Number:", constraint=digits) == recorded
+        letters = compile_regex("[a-z]{2}", runtime.vocabulary)
+        with pytest.raises(ReplayDrift, match="constraint"):
+            await runtime.generate("Number:", constraint=letters)
+        runtime.drifts.clear()
+
+
+@program
+async def greet(s: State, who: str) -> str:
+    s.user(f"Hello, I am {who}.")
+    return await s.gen(max_tokens=20)
+
+
+async def test_drift_names_the_first_token_that_differs(tmp_path: Path) -> None:
+    async with recording(tmp_path):
+        await greet("Bob")
+        await greet("Anna")
+    with pytest.raises(ReplayDrift) as caught:
+        async with Replay(record_of(tmp_path)):
+            assert await greet("Bob") == "one"
+            await greet("Anne")
+    drift = caught.value
+    assert (drift.recorded, drift.asked) == ("a", "e")
+    assert drift.index == len("user: Hello, I am Ann")
+    assert drift.nearest == "user: Hello, I am Anna.\nassistant: "
+    assert f"span {drift.span_id} (in greet)" in str(drift)
+
+
+async def test_drift_at_the_end_of_a_prompt(tmp_path: Path) -> None:
+    async with recording(tmp_path) as runtime:
+        await runtime.generate("Count")
+    async with Replay(record_of(tmp_path)) as runtime:
+        with pytest.raises(ReplayDrift, match="':' where its end was recorded") as caught:
+            await runtime.generate("Count:")
+        assert (caught.value.recorded, caught.value.asked) == (None, ":")
+        runtime.drifts.clear()
+
+
+async def test_another_parameter_is_named(tmp_path: Path) -> None:
+    async with recording(tmp_path) as runtime:
+        await runtime.generate("Count:", max_tokens=3)
+    async with Replay(record_of(tmp_path)) as runtime:
+        with pytest.raises(ReplayDrift, match="max_tokens 4 in place of 3"):
+            await runtime.generate("Count:", max_tokens=4)
+        runtime.drifts.clear()
+
+
+async def test_a_drift_that_was_caught_is_raised_in_the_end(tmp_path: Path) -> None:
+    async with recording(tmp_path) as runtime:
+        await runtime.generate("Count:")
+    with pytest.raises(ReplayDrift, match="'d' where 'C'"):
+        async with Replay(record_of(tmp_path)) as runtime:
+            with pytest.raises(ReplayDrift):
+                await runtime.generate("different")
+            assert [each.span_id for each in runtime.unasked] == [runtime.drifts[0].span_id]
+
+
+async def test_what_failed_fails_again(tmp_path: Path) -> None:
+    async with recording(tmp_path) as runtime:
+        with pytest.raises(PromptTooLong) as recorded:
+            await runtime.generate("x" * 5000)
+    async with Replay(record_of(tmp_path)) as runtime:
+        with pytest.raises(PromptTooLong) as again:
+            await runtime.generate("x" * 5000)
+        assert runtime.unasked == []
+    assert str(again.value) == str(recorded.value)
+
+
+async def test_a_cancelled_generation_waits_to_be_cancelled_again(tmp_path: Path) -> None:
+    async def first_only(runtime: Runtime) -> str:
+        async with anyio.create_task_group() as group:
+            group.start_soon(runtime.generate, "forever")
+            await anyio.wait_all_tasks_blocked()
+            done = await runtime.generate("short", max_tokens=2)
+            group.cancel_scope.cancel()
+        return done.text
+
+    config = TraceConfig(folder=tmp_path)
+    async with Runtime(ScriptedModel.babbling(num_slots=4096), trace=config) as runtime:
+        text = await first_only(runtime)
+    async with Replay(record_of(tmp_path)) as runtime:
+        assert await first_only(runtime) == text
+
+
+async def test_a_record_without_content_cannot_be_replayed(tmp_path: Path) -> None:
+    async with recording(tmp_path, content=False) as runtime:
+        await runtime.generate("Count:")
+    with pytest.raises(InvalidRequest, match="without content"):
+        async with Replay(record_of(tmp_path)):
+            pytest.fail("it was opened")
+
+
+async def test_a_run_without_a_model_cannot_be_replayed(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="live"):
+        Replay(tmp_path / "x.sqlite", tools="never")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidRequest, match="no file"):
+        async with Replay(tmp_path / "x.sqlite"):
+            pytest.fail("it was opened")
