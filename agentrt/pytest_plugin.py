@@ -61,9 +61,9 @@ def replayed_runtime() -> Callable[..., Replay]:
     folder="tests/records"))`, or with AGENTRT_TRACE=tests/records, and keep the file.
     """
 
-    def make(run: Any, **options: Any) -> Replay:
+    def make(run: str | Path, **options: Any) -> Replay:
         from agentrt.trace.replay import Replay
 
-        return Replay(Path(run) if isinstance(run, str) and Path(run).exists() else run, **options)
+        return Replay(Path(run), **options)
 
     return make

@@ -61,9 +61,8 @@ def replay(asked: argparse.Namespace) -> int:
     elif drift is not None:
         print(f"drift: {drift}")
     else:
-        print(
-            f"OK: {counts['answered']} generations and {counts['tools']} tool calls were as recorded"
-        )
+        done, tools = counts["answered"], counts["tools"]
+        print(f"OK: {done} generations and {tools} tool calls were as recorded")
     return 0 if drift is None else 1
 
 
@@ -89,9 +88,7 @@ def branch(asked: argparse.Namespace) -> int:
     return 0
 
 
-async def _replay(
-    asked: argparse.Namespace, words: list[str]
-) -> tuple[dict[str, int], str | None]:
+async def _replay(asked: argparse.Namespace, words: list[str]) -> tuple[dict[str, int], str | None]:
     from agentrt.commands.run import program_of
     from agentrt.programs import State
     from agentrt.trace.replay import Replay
@@ -117,10 +114,10 @@ def _what_is_left(runtime: Replay) -> str | None:
     left = runtime.unasked
     if not left:
         return None
-    return (
-        f"{len(left)} recorded generations were not asked for, the first is span "
-        f"{left[0].span_id} (in {left[0].place})"
-    )
+    first = f"span {left[0].span_id} (in {left[0].place})"
+    if len(left) == 1:
+        return f"1 recorded generation was not asked for: {first}"
+    return f"{len(left)} recorded generations were not asked for, the first is {first}"
 
 
 def _recorded_words(asked: argparse.Namespace) -> list[str]:

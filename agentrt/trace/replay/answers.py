@@ -110,7 +110,9 @@ class Answers:
     def _tool_drift(self, name: str, arguments: str) -> ReplayDrift:
         of_name = [call for call in self._record.tools if call.name == name]
         if not of_name:
-            return ReplayDrift(f"the tool {name}({arguments}) is called, and never was in the record")
+            return ReplayDrift(
+                f"the tool {name}({arguments}) is called; it never was in the record"
+            )
         waiting = [call for call in of_name if self._tools_left[name, _same(call.arguments)]]
         nearest = (waiting or of_name)[0]
         return ReplayDrift(

@@ -40,8 +40,8 @@ class Replay(Runtime):
     `run` is an id, the beginning of one, "latest", or the path of a record. A request is found by
     its prompt's token ids, sampling parameters and constraint; equal ones get their answers in
     recorded order. One that the record does not have raises ReplayDrift; where the program caught
-    that, leaving the block raises it again. With `tools="recorded"` tools are not called: the record
-    says what they gave for their name and arguments; "live" calls them.
+    that, leaving the block raises it again. With `tools="recorded"` tools are not called: the
+    record says what they gave for their name and arguments; "live" calls them.
 
     `model` names the model whose tokenizer is needed, if it is not the provided or a scripted one;
     its weights are not loaded. Raises InvalidRequest for a run that has several models, or was
@@ -64,7 +64,7 @@ class Replay(Runtime):
 
     @property
     def drifts(self) -> list[ReplayDrift]:
-        """What was asked for and is not in the record, as it was asked; clear it of those expected."""
+        """What was asked for and is not in the record. Those still there at the end are raised."""
         return self._source.answers.drifts
 
     @property

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from agentrt.errors import GenerationFailed, InvalidRequest, PromptTooLong, ReplayDrift
+from agentrt.errors import DeadlineExceeded, InvalidRequest, PromptTooLong, ReplayDrift
 from agentrt.generation import Completion
 from agentrt.programs import State, call_tools, program, tool
 from agentrt.runtime.runtime import Runtime
@@ -41,7 +42,7 @@ async def test_a_completion_comes_back_as_it_was(tmp_path: Path) -> None:
     async with recording(tmp_path) as runtime:
         recorded = await runtime.generate("Count:", max_tokens=9, stop="w", seed=1, temperature=1.0)
     async with Replay(record_of(tmp_path)) as runtime:
-        asked = {"max_tokens": 9, "stop": "w", "seed": 1, "temperature": 1.0}
+        asked: Any = {"max_tokens": 9, "stop": "w", "seed": 1, "temperature": 1.0}
         same(await runtime.generate("Count:", **asked), recorded)
         assert (runtime.answered, runtime.unasked) == (1, [])
 
@@ -123,10 +124,11 @@ async def test_drift_names_the_first_token_that_differs(tmp_path: Path) -> None:
     async with recording(tmp_path):
         await greet("Bob")
         await greet("Anna")
-    with pytest.raises(ReplayDrift) as caught:
-        async with Replay(record_of(tmp_path)):
-            assert await greet("Bob") == "one"
+    async with Replay(record_of(tmp_path)) as runtime:
+        assert await greet("Bob") == "one"
+        with pytest.raises(ReplayDrift) as caught:
             await greet("Anne")
+        runtime.drifts.clear()
     drift = caught.value
     assert (drift.recorded, drift.asked) == ("a", "e")
     assert drift.index == len("user: Hello, I am Ann")
@@ -156,11 +158,16 @@ async def test_another_parameter_is_named(tmp_path: Path) -> None:
 async def test_a_drift_that_was_caught_is_raised_in_the_end(tmp_path: Path) -> None:
     async with recording(tmp_path) as runtime:
         await runtime.generate("Count:")
-    with pytest.raises(ReplayDrift, match="'d' where 'C'"):
-        async with Replay(record_of(tmp_path)) as runtime:
-            with pytest.raises(ReplayDrift):
+    replay = Replay(record_of(tmp_path))
+
+    async def swallowing() -> None:
+        async with replay as runtime:
+            with suppress(ReplayDrift):
                 await runtime.generate("different")
-            assert [each.span_id for each in runtime.unasked] == [runtime.drifts[0].span_id]
+
+    with pytest.raises(ReplayDrift, match="'d' where 'C'"):
+        await swallowing()
+    assert [each.span_id for each in replay.unasked] == [replay.drifts[0].span_id]
 
 
 async def test_what_failed_fails_again(tmp_path: Path) -> None:
@@ -204,3 +211,86 @@ async def test_a_run_without_a_model_cannot_be_replayed(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="no file"):
         async with Replay(tmp_path / "x.sqlite"):
             pytest.fail("it was opened")
+
+
+CALL = '{"name":"price","arguments":{"what":"tea"}}'
+
+
+def shop(calls: list[str], result: float | Exception = 2.5) -> Any:
+    @tool
+    def price(what: str) -> float:
+        """The price of a thing."""
+        calls.append(what)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    return price
+
+
+@program
+async def buy(s: State, price: Any) -> tuple[Any, str]:
+    s.user("What is the price?")
+    [found] = await call_tools(s, [price])
+    s.user("Sure?")
+    return found.value, await s.gen(max_tokens=20)
+
+
+def says(prompt: str) -> str:
+    return "Quite." if prompt.endswith("Sure?\nassistant: ") else CALL
+
+
+async def test_tools_answer_from_the_record_without_being_called(tmp_path: Path) -> None:
+    calls: list[str] = []
+    async with recording(tmp_path, says):
+        assert await buy(shop(calls)) == (2.5, "Quite.")
+    async with Replay(record_of(tmp_path)) as runtime:
+        assert await buy(shop(calls, 99.0)) == (2.5, "Quite.")
+        assert (runtime.answered, runtime.tools_answered, runtime.unasked) == (2, 1, [])
+    assert calls == ["tea"]
+
+
+async def test_live_tools_are_called_and_what_they_change_is_drift(tmp_path: Path) -> None:
+    calls: list[str] = []
+    async with recording(tmp_path, says):
+        await buy(shop(calls))
+    async with Replay(record_of(tmp_path), tools="live"):
+        assert await buy(shop(calls)) == (2.5, "Quite.")
+    with pytest.raises(ReplayDrift) as caught:
+        async with Replay(record_of(tmp_path), tools="live"):
+            await buy(shop(calls, 2.75))
+    assert (caught.value.recorded, caught.value.asked) == ("5", "7")
+    assert calls == ["tea", "tea", "tea"]
+
+
+async def test_a_tool_that_failed_fails_with_the_same_words(tmp_path: Path) -> None:
+    calls: list[str] = []
+    async with recording(tmp_path, says):
+        await buy(shop(calls, ValueError("sold out")))
+    async with Replay(record_of(tmp_path)) as runtime:
+        assert await buy(shop(calls)) == (None, "Quite.")
+        assert runtime.unasked == []
+    assert calls == ["tea"]
+
+
+async def test_a_tool_call_that_was_not_recorded_is_drift(tmp_path: Path) -> None:
+    async with recording(tmp_path, says):
+        await buy(shop([]))
+    async with Replay(record_of(tmp_path)) as runtime:
+        assert runtime.recorded_tool("price", '{ "what": "tea" }') == "2.5"
+        with pytest.raises(ReplayDrift, match=r'price\(\{"what":"milk"\}\) is called') as caught:
+            runtime.recorded_tool("price", '{"what":"milk"}')
+        assert caught.value.recorded == '{"what":"tea"}'
+        with pytest.raises(ReplayDrift, match="never was"):
+            runtime.recorded_tool("cost", "{}")
+        runtime.drifts.clear()
+
+
+async def test_a_failed_generation_fails_again(tmp_path: Path) -> None:
+    async with recording(tmp_path) as runtime:
+        with pytest.raises(DeadlineExceeded) as recorded:
+            await runtime.generate("Count:", timeout=0)
+    async with Replay(record_of(tmp_path)) as runtime:
+        with pytest.raises(DeadlineExceeded) as again:
+            await runtime.generate("Count:", timeout=60)
+    assert str(again.value) == str(recorded.value)
