@@ -140,7 +140,7 @@ async def _branch(asked: argparse.Namespace) -> Branched:
 
     with open_run(asked.id, asked.folder) as run:
         run.span(asked.span)  # a mistake in it is told before a model is loaded
-        async with Runtime(asked.model) as runtime:
+        async with Runtime(asked.model, trace=False) as runtime:
             return await branch_from(
                 run,
                 asked.span,

@@ -56,7 +56,7 @@ def test_replay_of_a_named_program_that_stops_early(
     work: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
-    assert main(["trace", "replay", "latest", "--json", f"{work}:ask", "Why?"]) == 1
+    assert main(["trace", "replay", "--json", "latest", f"{work}:ask", "Why?"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["ok"], found["answered"], found["unasked"]) == (False, 1, 1)
     assert "1 recorded generation was not asked for" in found["drift"]

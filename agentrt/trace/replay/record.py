@@ -172,7 +172,7 @@ def _logprobs(
 ) -> tuple[TokenLogprob, ...] | None:
     if values is None:
         return None
-    others = top or [()] * len(ids)
+    others: Sequence[Any] = top or [()] * len(ids)
     return tuple(
         TokenLogprob(i, value, tuple((int(t), float(p)) for t, p in likely))
         for i, value, likely in zip(ids, values, others, strict=True)
