@@ -12,7 +12,7 @@ from agentrt.runtime.runtime import Runtime
 from agentrt.trace import TraceConfig
 from agentrt.trace.replay import Replay
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.model]
 
 
 @program
