@@ -23,7 +23,7 @@ _COMMANDS = {
     "models": ("agentrt.commands.models", "the models that are stored: list, pull, info, path"),
     "schema": ("agentrt.commands.schema", "what a type compiles to, or why it is refused"),
     "info": ("agentrt.commands.info", "versions, device, kernels, folders, model"),
-    "trace": ("agentrt.trace.commands", "what programs did: recorded runs"),
+    "trace": ("agentrt.commands.trace", "what programs did: recorded runs"),
 }
 """Module and help of each command. The module has `add_to(parser)`, which adds its arguments and
 sets `run`: a function of the parsed arguments that returns the exit status (None for 0)."""

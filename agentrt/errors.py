@@ -23,6 +23,7 @@ is changed. A :class:`RunError` is a run that failed: the call was well formed. 
     |  |- BudgetExhausted        a budget of tokens, calls or seconds has not enough left
     |  |- ToolFailed             a tool raised, and was to pass that up; `__cause__` is why
     |  |- ToolDenied             a tool call was not approved
+    |  |- ReplayDrift            a replayed program asks for what its record does not have
     |  |- EngineFailed           the engine stopped; `__cause__` is why
     |  |- EngineClosed           the runtime is closed, or closed while this request ran
     |  |- ModelCorrupt           a stored model failed its checksum after being fetched again
@@ -194,6 +195,32 @@ class ToolDenied(RunError):
         self.tool = tool
         self.arguments = arguments
         self.reason = reason
+
+
+class ReplayDrift(RunError):
+    """A replayed program asks for what its record does not have.
+
+    `span_id` is the nearest recorded span (None where there is none of that kind) and `nearest` its
+    prompt as text. Where the prompts differ, `index` is that of the first token that does, and
+    `recorded` and `asked` are its text on either side, None where that prompt has ended.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        span_id: int | None = None,
+        nearest: str | None = None,
+        index: int | None = None,
+        recorded: str | None = None,
+        asked: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.span_id = span_id
+        self.nearest = nearest
+        self.index = index
+        self.recorded = recorded
+        self.asked = asked
 
 
 class EngineFailed(RunError):

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 TEST = """
 import pytest
-from agentrt import EngineFailed, State, program
+from agentrt import EngineFailed, ReplayDrift, State, program
 
 @program
 async def greet(s: State, who: str) -> str:
@@ -37,12 +37,24 @@ async def test_one_reply_and_a_function(scripted_runtime):
     async with scripted_runtime(lambda prompt: str(len(prompt)), kv_tokens=64) as runtime:
         assert runtime.num_slots == 64
         assert await greet("Bob") == str(len("user: Hello, I am Bob.\\nassistant: "))
+
+{mark}
+async def test_a_record(replayed_runtime, scripted_runtime, tmp_path):
+    from agentrt.trace import TraceConfig
+    async with scripted_runtime("Hi.", trace=TraceConfig(folder=tmp_path)):
+        await greet("Bob")
+    (record,) = tmp_path.glob("*.sqlite")
+    async with replayed_runtime(str(record)):
+        assert await greet("Bob") == "Hi."
+    with pytest.raises(ReplayDrift, match="'C' where 'B'"):
+        async with replayed_runtime(record):
+            await greet("Carl")
 """
 
 
 @pytest.mark.parametrize(
     ("plugin", "mark", "passed"),
-    [("pytest_asyncio.plugin", "asyncio", 2), ("anyio.pytest_plugin", "anyio", 4)],
+    [("pytest_asyncio.plugin", "asyncio", 3), ("anyio.pytest_plugin", "anyio", 6)],
 )
 def test_the_fixture_works_with(plugin: str, mark: str, passed: int, tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TEST.format(mark=f"@pytest.mark.{mark}"))

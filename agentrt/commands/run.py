@@ -28,9 +28,10 @@ from agentrt.commands.common import (
 from agentrt.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
+    from agentrt.generation import SamplingOptions
     from agentrt.programs import Program
 
 _COMMON = ("model", "json", "seed", "max_tokens", "temperature")
@@ -53,15 +54,39 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 def run(asked: argparse.Namespace) -> None:
     from agentrt.programs import Program
 
-    path, name = _split(asked.file)
-    module = load_module(path)
-    target = _target(module, path, name)
+    target, path = _found(asked.file)
     if not isinstance(target, Program):
         _run_main(target, path, asked.arguments)
         return
     found = cast("Program[..., Any]", target)
     given = _parsed(found, asked)
     anyio.run(_run_program, found, given, asked)
+
+
+def program_of(words: Sequence[str]) -> tuple[Program[..., Any], dict[str, Any], SamplingOptions]:
+    """What `agentrt run` with these words would run: a program, its arguments and how it samples.
+
+    Raises InvalidRequest for a `main` that is no program, which opens its own runtime.
+    """
+    from agentrt.programs import Program
+
+    parser = argparse.ArgumentParser(prog="agentrt run")
+    add_to(parser)
+    asked = parser.parse_args(list(words))
+    target, path = _found(asked.file)
+    if not isinstance(target, Program):
+        raise InvalidRequest(
+            f"{asked.file} is no program but a function that opens its own runtime; name one as "
+            f"{path}:PROGRAM, or have it use agentrt.trace.replay.Replay"
+        )
+    found = cast("Program[..., Any]", target)
+    given = _parsed(found, asked)
+    return found, given, sampling_of(asked)
+
+
+def _found(file: str) -> tuple[Callable[..., Any], Path]:
+    path, name = _split(file)
+    return _target(load_module(path), path, name), path
 
 
 def _add_common(parser: argparse.ArgumentParser, without: tuple[str, ...] = (), **how: Any) -> None:

@@ -16,6 +16,7 @@ from agentrt.errors import (
     EngineFailed,
     IntegrityError,
     InvalidRequest,
+    ReplayDrift,
     Retry,
     ToolDenied,
     ToolFailed,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from agentrt.programs.state import GenOptions, State
 
 Choose = Literal["written", "likeliest"]
-_NOT_FOR_THE_MODEL = (BudgetExhausted, EngineClosed, EngineFailed, IntegrityError)
+_NOT_FOR_THE_MODEL = (BudgetExhausted, EngineClosed, EngineFailed, IntegrityError, ReplayDrift)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +177,12 @@ async def _recorded(s: State, asked: _Asked, denial: str | None) -> ToolResult:
         with span(SpanKind.TOOL, call.name, described, parent=s.span) as current:
             if denial is not None:
                 raise ToolDenied(call.name, call.arguments, denial)
-            value = await chosen.run(asked.arguments)
-            text = as_text(value)
+            text = s.runtime.recorded_tool(call.name, call.arguments)
+            if text is None:
+                value = await chosen.run(asked.arguments)
+                text = as_text(value)
+            else:
+                value = chosen.returned(text)
             current.set({attributes.TOOL_CALL_RESULT: text})
             return ToolResult(call, text, value)
     except _NOT_FOR_THE_MODEL:

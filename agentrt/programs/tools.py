@@ -6,11 +6,11 @@ import functools
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, get_type_hints, overload
 
 import anyio
 import anyio.to_thread
-from pydantic import TypeAdapter, ValidationError
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from agentrt.errors import InvalidRequest
@@ -103,6 +103,19 @@ class Tool(Generic[P, T]):
         call = functools.partial(cast("Callable[..., Any]", self._function), **given)
         with anyio.fail_after(self.timeout):
             return await called(call)
+
+    def returned(self, text: str) -> Any:
+        """The value whose text (`as_text`) this is, by the function's return type; else the text.
+
+        For results that come from a record.
+        """
+        kind = get_type_hints(self).get("return", Any)
+        if kind is str:
+            return text
+        try:
+            return TypeAdapter[Any](kind).validate_json(text)
+        except (ValidationError, PydanticUserError):
+            return text
 
     def as_openai(self) -> dict[str, Any]:
         """The form in which chat templates, and other APIs, are told of a tool."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.config import RuntimeConfig
     from agentrt.runtime.front import Front, Prompt
     from agentrt.runtime.selecting import Normalisation
-    from agentrt.runtime.source import ModelSource
+    from agentrt.runtime.source import ModelSource, TextCodec
     from agentrt.runtime.stats import RuntimeStats
     from agentrt.runtime.tracing import RuntimeTrace
     from agentrt.schema import Vocabulary
@@ -302,6 +302,19 @@ class Runtime:
         `continue_final` leaves the last of several messages open, to be gone on with.
         """
         return self._served.tokens(prompt, continue_final=continue_final)
+
+    @property
+    def codec(self) -> TextCodec:
+        """The model's tokenizer and chat template."""
+        return self._served.loaded.codec
+
+    def recorded_tool(self, name: str, arguments: str) -> str | None:
+        """What a tool gave for these arguments (JSON) in the run that is being replayed.
+
+        None where the tool is to be called, as always but in :class:`agentrt.trace.replay.Replay`.
+        """
+        del name, arguments
+        return None
 
     @property
     def _served(self) -> Front:

@@ -30,9 +30,9 @@ class Subparsers(Protocol):
     def add_parser(self, name: str, /, **options: Any) -> argparse.ArgumentParser: ...
 
 
-def add_to(trace: argparse.ArgumentParser) -> None:
+def add_to(trace: argparse.ArgumentParser) -> Subparsers:
     """Adds what `agentrt trace` takes; what is asked for is called as `arguments.run(arguments)`,
-    which returns the exit status and raises InvalidRequest."""
+    which returns the exit status and raises InvalidRequest. Returns where more may be added."""
     trace.set_defaults(run=_browse, json=False, search=None, folder=None)
     trace.add_argument("--folder", type=Path, help="where the runs are, if not in the usual place")
     inner = trace.add_subparsers(metavar="COMMAND")
@@ -64,6 +64,7 @@ def add_to(trace: argparse.ArgumentParser) -> None:
 
     delete = _command(inner, "delete", _delete, "delete runs")
     delete.add_argument("ids", nargs="+", metavar="RUN")
+    return inner
 
 
 def _command(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
+from agentrt.runtime.config import RuntimeConfig
+from agentrt.runtime.source import LoadedModel
 from agentrt.testing import ScriptedModel
 
 Serve = Callable[[str | Callable[[str], str]], None]
@@ -14,13 +17,15 @@ Serve = Callable[[str | Callable[[str], str]], None]
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
-    """Has every runtime that is opened answer with `reply`, whatever model was asked for."""
+    """Has every runtime that is opened answer with `reply`, whatever model is asked for by name."""
 
     def serve(reply: str | Callable[[str], str]) -> None:
         model = ScriptedModel.replying(reply)
-        monkeypatch.setattr(
-            "agentrt.runtime.runtime.open_model", lambda _model, config: model.open(config)
-        )
+
+        def opened(asked: Any, config: RuntimeConfig) -> LoadedModel:
+            return (asked if hasattr(asked, "open") else model).open(config)
+
+        monkeypatch.setattr("agentrt.runtime.runtime.open_model", opened)
 
     return serve
 

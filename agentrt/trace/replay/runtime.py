@@ -1,0 +1,168 @@
+"""A runtime that answers from a record: no weights are loaded and nothing is computed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from agentrt.errors import EngineFailed, InvalidRequest
+from agentrt.runtime.batch import ModelSpec
+from agentrt.runtime.runtime import Runtime
+from agentrt.runtime.source import LoadedModel
+from agentrt.testing import ByteCodec
+from agentrt.trace import attributes as names
+from agentrt.trace.replay.answers import Answers
+from agentrt.trace.replay.front import ReplayFront
+from agentrt.trace.replay.record import read_record
+from agentrt.trace.runs import open_run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from agentrt.errors import ReplayDrift
+    from agentrt.runtime.batch import Batch, StepResult
+    from agentrt.runtime.config import RuntimeConfig
+    from agentrt.runtime.front import Front
+    from agentrt.runtime.source import ModelSource, TextCodec
+    from agentrt.trace.replay.record import Record, Recorded
+
+Tools = Literal["recorded", "live"]
+_SCRIPTED = "scripted"
+
+
+class Replay(Runtime):
+    """A recorded run as a runtime: every generation and selection is answered from the record.
+
+        async with Replay("latest") as runtime:
+            assert await greet("Bob") == "Hi Bob."
+
+    `run` is an id, the beginning of one, "latest", or the path of a record. A request is found by
+    its prompt's token ids, sampling parameters and constraint; equal ones get their answers in
+    recorded order. One that the record does not have raises ReplayDrift; where the program caught
+    that, leaving the block raises it again. With `tools="recorded"` tools are not called: the
+    record says what they gave for their name and arguments; "live" calls them.
+
+    `model` names the model whose tokenizer is needed, if it is not the provided or a scripted one;
+    its weights are not loaded. Raises InvalidRequest for a run that has several models, or was
+    recorded without content.
+    """
+
+    def __init__(
+        self,
+        run: str | Path = "latest",
+        *,
+        model: str | Path | None = None,
+        tools: Tools = "recorded",
+        folder: Path | None = None,
+    ) -> None:
+        if tools not in ("recorded", "live"):
+            raise InvalidRequest(f'tools={tools!r}; "recorded" or "live" is wanted')
+        self._source = _RecordSource(run, folder, model)
+        self._tools = tools
+        super().__init__(cast("ModelSource", self._source), trace=False)
+
+    @property
+    def drifts(self) -> list[ReplayDrift]:
+        """What was asked for and is not in the record. Those still there at the end are raised."""
+        return self._source.answers.drifts
+
+    @property
+    def answered(self) -> int:
+        """Generations and selections that were answered so far."""
+        return self._source.answers.answered
+
+    @property
+    def tools_answered(self) -> int:
+        """Tool calls that were answered so far."""
+        return self._source.answers.tools_answered
+
+    @property
+    def unasked(self) -> list[Recorded]:
+        """Recorded generations and selections that were not asked for so far."""
+        return self._source.answers.unasked
+
+    def recorded_tool(self, name: str, arguments: str) -> str | None:
+        if self._tools == "live":
+            return None
+        return self._source.answers.take_tool(name, arguments)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await super().__aexit__(kind, error, trace)
+        if error is None and self.drifts:
+            raise self.drifts[0]
+
+    @property
+    def _served(self) -> Front:
+        return ReplayFront(super()._served, self._source.answers)
+
+
+class _RecordSource:
+    """The record in place of a model."""
+
+    def __init__(self, run: str | Path, folder: Path | None, model: str | Path | None) -> None:
+        self._run = run
+        self._folder = folder
+        self._model = model
+        self._answers: Answers | None = None
+
+    @property
+    def answers(self) -> Answers:
+        if self._answers is None:
+            raise InvalidRequest("the replay was not opened; open it with `async with Replay(...)`")
+        return self._answers
+
+    def open(self, config: RuntimeConfig) -> LoadedModel:
+        """Reads the record; called on the thread of the engine."""
+        del config
+        with open_run(self._run, self._folder) as run:
+            record = read_record(run)
+        codec = _codec(record.runtime.model, self._model)
+
+        def spell(ids: Sequence[int]) -> str:
+            return b"".join(map(codec.token_bytes, ids)).decode("utf-8", "replace")
+
+        self._answers = Answers(record, spell)
+        return LoadedModel(_NoExecutor(record, codec), codec)
+
+
+class _NoExecutor:
+    """Stands where a model would compute; is never asked to."""
+
+    def __init__(self, record: Record, codec: TextCodec) -> None:
+        facts = cast("dict[str, Any]", record.runtime.attributes)
+        self.num_slots: int = facts[names.RUNTIME_SLOTS]
+        self.spec = ModelSpec(
+            name=record.runtime.model,
+            vocab_size=codec.vocabulary.size,
+            context_length=facts[names.RUNTIME_CONTEXT_LENGTH],
+            eos_token_ids=frozenset(facts[names.RUNTIME_EOS_IDS]),
+            kv_bytes_per_token=0,
+        )
+
+    def execute(self, batch: Batch) -> StepResult:
+        raise EngineFailed(f"a replay computes nothing, and {batch.layout.num_tokens} tokens came")
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+
+def _codec(recorded: str, given: str | Path | None) -> TextCodec:
+    """The tokenizer of the recorded model. Raises InvalidRequest where `given` is another's."""
+    if recorded == _SCRIPTED and given is None:
+        return ByteCodec()
+    from agentrt.runtime.codec import ModelCodec
+    from agentrt.runtime.models import resolve
+
+    files = resolve(given)
+    if files.name != recorded:
+        raise InvalidRequest(
+            f"the run was recorded with {recorded} and the tokenizer given is {files.name}'s; name "
+            "the recorded model with model=... (--model)"
+        )
+    return ModelCodec(files)
