@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 _BEAM = 12
 _LONGEST_NUMBER = 500
+# What ends a character that is begun, the likeliest first: in UTF-8, after a backslash, after \\u.
+_LIKELY = bytes((*range(0xBF, 0x7F, -1), *b'"\\/bfnrt0D'))
+_ENDINGS = _LIKELY + bytes(b for b in range(256) if b not in _LIKELY)
 _PREFERRED = tuple("a0 A1_-.:/")
 
 
@@ -55,7 +58,7 @@ def _string(text: StringText, state: Within) -> bytes | None:
     out = b""
     while state.pending is not None:
         # any way to end the character begun
-        for byte in range(255, -1, -1):
+        for byte in _ENDINGS:
             following = text.step(state, byte)
             if following is not None:
                 state, out = following, out + bytes([byte])
@@ -111,3 +114,24 @@ def _samples(dfa: Dfa) -> tuple[str, ...]:
     for c in reversed(_PREFERRED):
         out[symbols.class_of(ord(c))] = c
     return tuple(out)
+
+
+def has_dear_characters(dfa: Dfa) -> bool:
+    """Whether a character may have to be written that is no printable ASCII."""
+    return any(not 0x20 <= ord(c) < 0x7F for c in _samples(dfa))
+
+
+@lru_cache(maxsize=512)
+def farthest(dfa: Dfa) -> int:
+    """The characters to the nearest end, from the state where they are most."""
+    before: list[list[int]] = [[] for _ in dfa.rows]
+    for state, row in enumerate(dfa.rows):
+        for target in set(row):
+            before[target].append(state)
+    reached = set(dfa.accepting)
+    frontier, distance = reached, -1
+    while frontier:
+        distance += 1
+        frontier = {s for state in frontier for s in before[state]} - reached
+        reached |= frontier
+    return max(distance, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,8 @@ import numpy as np
 from agentrt.schema.algebra.emptiness import is_empty
 from agentrt.schema.machine import states as at
 from agentrt.schema.machine.closing import Closing
-from agentrt.schema.machine.texts import Within
+from agentrt.schema.machine.shortest import farthest, has_dear_characters
+from agentrt.schema.machine.texts import StringText, Within
 from agentrt.schema.prepare import children
 from agentrt.schema.tokens.vocabulary import Vocabulary, pack
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from agentrt.schema.machine.frames import Configuration, Frame
     from agentrt.schema.machine.machine import Machine
     from agentrt.schema.tokens.masks import Masks
+    from agentrt.schema.values.strings import Strings
 
 _MOST_KEPT = 50_000
 _MOST_PRICED = 512
@@ -52,34 +55,50 @@ class Budget:
         return found
 
     @cached_property
-    def _reach(self) -> int:
-        """The most tokens that one token can add to the cost: it opens so many values and keys, and
-        each needs at most so many bytes to be closed."""
-        opened = max(
-            (sum(t.count(c) for c in b'[{"') for t in self.vocabulary.tokens if t), default=0
-        )
+    def _dearest(self) -> int:
+        """The most tokens that something opened can need to be closed: its bytes."""
         space, root = self.machine.space, self.machine.root
         dearest, seen, frontier = 8, {root}, [root]
         while frontier:
             expr = frontier.pop()
             if is_empty(space, expr):
                 continue
-            value = self.closing.value(expr)
             values = space.normal(expr)
-            keys = [len(name) for shape in values.objects for name, _ in shape.named]
-            states = [(len(s.dfa.rows) if s.dfa else 0) + s.lo for s in values.strings]
-            dearest = max(dearest, len(value or b""), 6 * max(keys, default=0),
-                          6 * max(states, default=0))  # fmt: skip
+            keys = [_written(name) for shape in values.objects for name, _ in shape.named]
+            texts = [_longest_end(strings) for strings in values.strings]
+            dearest = max([dearest, *keys, *texts])
+            # what is begun already, as the root is, is not opened again unless it is in itself
             for child in children(values):
+                dearest = max(dearest, len(self.closing.value(child) or b""))
                 if child not in seen:
                     seen.add(child)
                     frontier.append(child)
-        return (opened + 1) * (2 * dearest + 8)
+        return dearest
+
+    @cached_property
+    def _most_reach(self) -> int:
+        """The most tokens that any token can add to the cost."""
+        return self._reach(int(self.vocabulary.openings[0].max(initial=0)))
+
+    def _reach(self, opened: int) -> int:
+        """The most tokens that one which opens so many values and keys can add to the cost: each,
+        and what it stands in, needs at most so many bytes to be closed."""
+        return (opened + 1) * (2 * self._dearest + 8)
+
+    def _reach_of(self, configuration: Configuration, whole: np.ndarray) -> int:
+        """The most tokens that one of a mask can add to the cost."""
+        frames = configuration.frames
+        in_string = all(self.masks.is_string(frame.state) for frame in frames)
+        if in_string and all(not _is_json(frame.state) for frame in frames):
+            return self._dearest
+        opened = self.vocabulary.openings[in_string][tokens_of(whole)]
+        return self._reach(int(opened.max(initial=0)))
 
     def mask(self, configuration: Configuration, tokens_left: int) -> np.ndarray | None:
         """The mask with so many tokens left; None where no token leaves time to complete."""
         whole = self.masks.of(configuration)
-        if tokens_left - 1 >= self.cost(configuration) + self._reach:
+        to_spare = tokens_left - 1 - self.cost(configuration)
+        if to_spare >= self._most_reach or to_spare >= self._reach_of(configuration, whole):
             return whole
         limit = tokens_left - 1
         priced = configuration
@@ -117,11 +136,10 @@ class Budget:
         """Plain tokens that stay within the string are priced by where they lead; the others one by
         one."""
         plain, states, read = self.masks.places(frame)
-        places, where = np.unique(np.stack((states, read)), axis=1, return_inverse=True)
-        costs = [self._string_cost(frame, int(q), int(n)) for q, n in places.T]
+        places, where = np.unique(states << 32 | read, return_inverse=True)
+        costs = [self._string_cost(frame, place >> 32, place & 0xFFFF) for place in places.tolist()]
         if costs:
-            priced = np.array(costs, dtype=np.int32)[where.reshape(-1)]
-            prices[plain] = np.minimum(prices[plain], priced)
+            prices[plain] = np.minimum(prices[plain], np.array(costs, dtype=np.int32)[where])
         alone = self.machine.store.configuration([frame], configuration.tape)
         mask = np.zeros(self.vocabulary.size, dtype=bool)
         mask[tokens_of(self.masks.of(alone))] = True
@@ -150,6 +168,26 @@ class Budget:
             reached = None if text is None else self.machine.run(configuration, text)
             if reached is not None:
                 prices[token] = min(prices[token], self.cost(reached))
+
+
+def _is_json(state: object) -> bool:
+    """Whether what a string is followed by is JSON, and not the end of a plain text."""
+    text = state.text if isinstance(state, at.InText) else None
+    return not (isinstance(text, StringText) and not text.codec.json)
+
+
+def _written(name: str) -> int:
+    """The bytes of a key as it is written."""
+    return len(json.dumps(name))
+
+
+def _longest_end(strings: Strings) -> int:
+    """Bytes that suffice to end a string wherever it stands."""
+    if strings.dfa is None:
+        return strings.lo
+    # with a least length it may have to go round for it
+    characters = strings.lo + len(strings.dfa.rows) if strings.lo else farthest(strings.dfa)
+    return 6 * characters if has_dear_characters(strings.dfa) else 2 * characters
 
 
 def tokens_of(mask: np.ndarray) -> np.ndarray:

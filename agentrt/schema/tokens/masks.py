@@ -127,7 +127,12 @@ class Masks:
         if begins or any(isinstance(s, at.InOtherKey) for s in states):
             yield from trie.escaped_key
         if configuration.tape is not None:
-            yield from trie.two_items
+            if all(isinstance(s, at.InOtherKey | at.InKnownKey) for s in states):
+                yield from trie.two_items_after_key
+            elif all(_in_json_string(s) for s in states):
+                yield from trie.two_items_after_string
+            else:
+                yield from trie.two_items
         elif self.machine.tells_items_apart:
             yield from trie.two_first_items
 
@@ -289,6 +294,12 @@ def set_bits(mask: np.ndarray, tokens: list[int]) -> None:
 
 
 _BITS = np.left_shift(np.uint32(1), np.arange(32, dtype=np.uint32))
+
+
+def _in_json_string(state: object) -> bool:
+    if isinstance(state, at.InText) and isinstance(state.text, StringText):
+        return state.text.codec.json
+    return isinstance(state, at.InOtherKey | at.InKnownKey)
 
 
 def _bare(state: object) -> object:

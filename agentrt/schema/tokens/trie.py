@@ -19,6 +19,8 @@ _LATER_KEY = re.compile(rb',\s*"[^"]*"', re.DOTALL)
 _FIRST_KEY = re.compile(rb'^\s*"[^"]*"', re.DOTALL)
 _ESCAPED_KEY = re.compile(rb'\\..*"', re.DOTALL)
 _TWO_ITEMS = re.compile(rb",\s*\S", re.DOTALL)
+_TWO_ITEMS_AFTER_STRING = re.compile(rb'".*,\s*\S', re.DOTALL)
+_TWO_ITEMS_AFTER_KEY = re.compile(rb'"\s*:.*,\s*\S', re.DOTALL)
 _MOST_JOINED = 10_000
 
 
@@ -170,6 +172,16 @@ class Trie:
     def two_items(self) -> list[int]:
         """The tokens that may end one item and begin another."""
         return self._matching(_TWO_ITEMS)
+
+    @cached_property
+    def two_items_after_string(self) -> list[int]:
+        """Those of them that may do so from within a string, which they must end."""
+        return self._matching(_TWO_ITEMS_AFTER_STRING)
+
+    @cached_property
+    def two_items_after_key(self) -> list[int]:
+        """Those of them that may do so from within a key, which a value must follow."""
+        return self._matching(_TWO_ITEMS_AFTER_KEY)
 
     @cached_property
     def two_first_items(self) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 from agentrt.errors import InvalidRequest
 from agentrt.schema.tokens.trie import Trie
 
+_OPENING = re.compile(rb'[\[{"]')
 Encode = Callable[[str], Sequence[int]]
 
 
@@ -53,6 +55,17 @@ class Vocabulary:
     @cached_property
     def trie(self) -> Trie:
         return Trie(self.tokens)
+
+    @cached_property
+    def openings(self) -> tuple[np.ndarray, np.ndarray]:
+        """How many JSON values and keys each token opens at most, int16 [size]: outside of a
+        string, and within one, which it has to leave for that."""
+        outside, within = np.zeros((2, self.size), dtype=np.int16)
+        for i, token in enumerate(self.tokens):
+            if token is not None and _OPENING.search(token):
+                outside[i] = _openings(token)
+                within[i] = _openings(token.partition(b'"')[2])
+        return outside, within
 
     @cached_property
     def fingerprint(self) -> str:
@@ -99,6 +112,10 @@ class Vocabulary:
             if spelled == text:
                 return ids
         return self.segment(text)
+
+
+def _openings(text: bytes) -> int:
+    return len(_OPENING.findall(text))
 
 
 def pack(allowed: np.ndarray) -> np.ndarray:
