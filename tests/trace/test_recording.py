@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrt.errors import InvalidRequest
@@ -113,6 +113,7 @@ def test_a_text_that_stopped_before_its_tokens_did_is_read_back_as_it_was(tmp_pa
         assert run.texts.output_ids(other.id) == [2, 3]
 
 
+@settings(deadline=None)  # every example writes a file
 @given(st.lists(st.lists(st.integers(0, 70_000), min_size=1, max_size=200), max_size=8))
 def test_prompts_of_any_kind_come_back(
     tmp_path_factory: pytest.TempPathFactory, prompts: list[list[int]]
