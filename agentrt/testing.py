@@ -12,18 +12,20 @@ from __future__ import annotations
 
 import hashlib
 import math
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from agentrt.errors import InvalidRequest
 from agentrt.runtime.batch import ModelSpec, Sampled, StepResult
+from agentrt.runtime.rng import random_uint64
 from agentrt.runtime.source import LoadedModel
 from agentrt.schema import Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from agentrt.messages import Message
     from agentrt.runtime.batch import Batch, Float32Array, Int32Array, SampleRow
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 EOS = 256
 VOCAB_SIZE = 257
 """One token a byte, and the end-of-sequence token."""
+
+Reply = str | Sequence[str]
+"""What a scripted model says: a text, or one of several."""
 
 _LIKELY = 0.5
 """Probability the scripted model gives to the token it would choose; the rest share the other."""
@@ -67,6 +72,9 @@ class ByteCodec:
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return bytes(t for t in token_ids if t < EOS).decode(errors="replace")
+
+    def token_bytes(self, token_id: int) -> bytes:
+        return bytes([token_id]) if token_id < EOS else b""
 
     def is_control(self, token_id: int) -> bool:
         return token_id >= EOS
@@ -130,26 +138,18 @@ class ScriptedModel:
     @classmethod
     def replying(
         cls,
-        reply: str | Mapping[str, str] | Callable[[str], str],
+        reply: Reply | Mapping[str, Reply] | Callable[[str], Reply],
         *,
         num_slots: int = 4096,
         context_length: int = 4096,
         on_step: Callable[[Batch], None] | None = None,
     ) -> ScriptedModel:
-        """Answers every prompt text with `reply`, `reply[prompt]` or `reply(prompt)`, then ends."""
-        answers: dict[str, bytes] = {}
+        """Answers every prompt text with `reply`, `reply[prompt]` or `reply(prompt)`, then ends.
 
-        def answer(prompt: str) -> bytes:
-            if prompt not in answers:
-                answers[prompt] = _reply_to(reply, prompt).encode()
-            return answers[prompt]
-
-        def choose(prefix: Sequence[int], prompt_length: int) -> int:
-            text = answer(ByteCodec().decode(prefix[:prompt_length]))
-            done = len(prefix) - prompt_length
-            return text[done] if done < len(text) else EOS
-
-        return cls(choose, num_slots=num_slots, context_length=context_length, on_step=on_step)
+        Where the reply is a list of texts, a generation that samples (temperature > 0) gets the one
+        that its seed draws, any other the first.
+        """
+        return _Replying(reply, num_slots, context_length, on_step)
 
     @classmethod
     def babbling(
@@ -172,9 +172,48 @@ class ScriptedModel:
 
         return cls(choose, num_slots=num_slots, context_length=context_length, on_step=on_step)
 
+    def next_token(self, prefix: Sequence[int], row: SampleRow) -> int:
+        """What is said after `prefix` when a token of `row` is to be chosen."""
+        return self.choose(prefix, len(prefix) - len(row.history))
+
     def open(self, config: RuntimeConfig) -> LoadedModel:
         """Called by the runtime."""
         return LoadedModel(ScriptedExecutor(self, config.kv_tokens or self.num_slots), ByteCodec())
+
+
+class _Replying(ScriptedModel):
+    """Says one of the replies of the prompt, byte by byte."""
+
+    def __init__(
+        self,
+        reply: Reply | Mapping[str, Reply] | Callable[[str], Reply],
+        num_slots: int,
+        context_length: int,
+        on_step: Callable[[Batch], None] | None,
+    ) -> None:
+        super().__init__(
+            partial(self._byte, draw=0),
+            num_slots=num_slots,
+            context_length=context_length,
+            on_step=on_step,
+        )
+        self._reply = reply
+        self._replies: dict[str, list[bytes]] = {}
+
+    def next_token(self, prefix: Sequence[int], row: SampleRow) -> int:
+        draw = random_uint64(row.seed, 0) if row.params.temperature > 0 else 0
+        return self._byte(prefix, len(prefix) - len(row.history), draw=draw)
+
+    def _byte(self, prefix: Sequence[int], prompt_length: int, *, draw: int) -> int:
+        prompt = ByteCodec().decode(prefix[:prompt_length])
+        if prompt not in self._replies:
+            found = _reply_to(self._reply, prompt)
+            texts = [found] if isinstance(found, str) else found
+            self._replies[prompt] = [text.encode() for text in texts]
+        texts = self._replies[prompt]
+        text = texts[draw % len(texts)]
+        done = len(prefix) - prompt_length
+        return text[done] if done < len(text) else EOS
 
 
 class ScriptedExecutor:
@@ -211,7 +250,7 @@ class ScriptedExecutor:
 
     def _sample(self, batch: Batch, row: SampleRow) -> Sampled:
         prefix = self._prefix(batch, row.row)
-        choice = self._model.choose(prefix, len(prefix) - len(row.history))
+        choice = self._model.next_token(prefix, row)
         token = _allowed(choice, row)
         if token is None:
             return Sampled(-1, error="the mask allows no token")
@@ -229,10 +268,28 @@ class ScriptedExecutor:
         return np.asarray(scores, np.float32)
 
 
-def _reply_to(reply: str | Mapping[str, str] | Callable[[str], str], prompt: str) -> str:
-    if isinstance(reply, str):
-        return reply
-    return reply(prompt) if callable(reply) else reply[prompt]
+def by_ending(replies: Mapping[str, str]) -> Callable[[str], str]:
+    """A reply function: the reply whose key is how the last thing said ends, the longest first.
+
+    Where the assistant's turn has begun as the reply does, it is the rest. Raises LookupError where
+    nothing fits, which stops the engine: the test then fails with EngineFailed from it.
+    """
+
+    def reply(prompt: str) -> str:
+        said, turn, begun = prompt.rpartition("\nassistant: ")
+        said = said if turn else prompt
+        known = [ending for ending in replies if said.endswith(ending)]
+        if not known:
+            raise LookupError(f"no reply is scripted for a prompt that ends in {said[-200:]!r}")
+        return replies[max(known, key=len)].removeprefix(begun)
+
+    return reply
+
+
+def _reply_to(reply: Reply | Mapping[str, Reply] | Callable[[str], Reply], prompt: str) -> Reply:
+    if callable(reply):
+        return reply(prompt)
+    return reply[prompt] if isinstance(reply, Mapping) else reply
 
 
 def _allowed(choice: int, row: SampleRow) -> int | None:

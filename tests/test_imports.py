@@ -24,8 +24,8 @@ FLOORS: dict[str, int] = {
             ["schema"],
             ["runtime"],
             ["programs"],
-            ["trace.viewer", "trace.replay", "testing"],
-            ["cli"],
+            ["trace.viewer", "trace.replay", "testing", "pytest_plugin"],
+            ["cli", "commands", "trace.commands"],
         ]
     )
     for name in names
@@ -38,6 +38,7 @@ TENSORS = {
     f"agentrt.runtime.{name}"
     for name in [
         "attention",
+        "device",
         "draw",
         "executor",
         "logit_edits",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
@@ -43,18 +45,27 @@ def _opened() -> Runtime:
 def run_sync(call: Callable[[], Awaitable[T]]) -> T:
     """Runs an async call to its end and returns what it returns.
 
-    Where an event loop runs already in this thread, as in a notebook, it runs in another thread.
+    Where an event loop runs already in this thread, asyncio's as in a notebook or trio's, it runs
+    in another thread.
     """
 
     async def main() -> T:
         await ensure_runtime()
         return await call()
 
-    try:
+    if _is_in_loop():
+        return _in_thread(lambda: anyio.run(main))
+    return anyio.run(main)
+
+
+def _is_in_loop() -> bool:
+    with suppress(RuntimeError):
         asyncio.get_running_loop()
-    except RuntimeError:
-        return anyio.run(main)
-    return _in_thread(lambda: anyio.run(main))
+        return True
+    with suppress(RuntimeError):  # trio's is not known to asyncio
+        anyio.get_current_task()
+        return True
+    return False
 
 
 def _in_thread(call: Callable[[], T]) -> T:
@@ -62,6 +73,9 @@ def _in_thread(call: Callable[[], T]) -> T:
     failures: list[BaseException] = []
 
     def run() -> None:
+        # The context comes along, but not its note of the loop that runs in the other thread.
+        if (sniffio := sys.modules.get("sniffio")) is not None:
+            sniffio.current_async_library_cvar.set(None)
         try:
             results.append(call())
         except BaseException as error:  # whatever it is, it is raised where it was waited for

@@ -169,6 +169,13 @@ def check_time() -> None:
             raise each.out_of_time()
 
 
+def out_of_time() -> BudgetExhausted:
+    """The error of the budget whose seconds end first; there must be one."""
+    budget = _innermost.get()
+    assert budget is not None
+    return min(budget.chain, key=lambda each: each.seconds_left).out_of_time()
+
+
 @asynccontextmanager
 async def reserved(wanted: int, at_least: int) -> AsyncGenerator[Grant]:
     """Reserves up to `wanted` output tokens of every budget around, no fewer than `at_least`.

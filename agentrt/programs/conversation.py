@@ -12,6 +12,7 @@ from agentrt.programs.transcript import Transcript
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from agentrt.messages import ToolCall
     from agentrt.programs.generating import Result
     from agentrt.runtime.runtime import Runtime
 
@@ -66,6 +67,14 @@ class Conversation:
         self._transcript = self._transcript.with_message(
             "tool", content, tool_call_id=call_id, name=name
         )
+
+    def call(self, calls: Sequence[ToolCall]) -> None:
+        """Ends the assistant's turn, or an empty one, with calls of tools."""
+        self._transcript = self._transcript.calling(tuple(calls))
+
+    def rewind(self, transcript: Transcript) -> None:
+        """Goes back to what had been said then; named generations are kept."""
+        self._transcript = transcript
 
     def text(self, text: str) -> None:
         """Adds to a plain prompt, with no roles and no template."""

@@ -27,7 +27,7 @@ class Program(Generic[P, T]):
 
     Call it without the state: `await solve("...")` gives it a fresh one of the current runtime.
     `await solve.on(state, "...")` lets it go on from a state of yours. `solve.sync("...")` runs it
-    from code that is not async.
+    from code that is not async. `solve.using(seed=7)` is the same program with other defaults.
     """
 
     def __init__(
@@ -52,20 +52,36 @@ class Program(Generic[P, T]):
         self.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
-        state = State(**self._defaults)
-        return await self.on(state, *args, **kwargs)
+        return await self.on(State(), *args, **kwargs)
 
     async def on(self, state: State, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Runs it on a state that something was said in already."""
+        """Runs it on a state that something was said in already.
+
+        Its own defaults go before those of the state.
+        """
         described = {"agentrt.program.arguments": lambda: _described(args, kwargs)}
         with (
             span(SpanKind.PROGRAM, self.name, described, parent=state.span) as current,
             self._budget.fresh() if self._budget is not None else nullcontext(),
-            state.recorded_in(current),
+            state.running(current, self._defaults),
         ):
             result = await self._body(state, *args, **kwargs)
             current.set({"agentrt.program.result": lambda: _shown(result)})
             return result
+
+    def using(
+        self, *, budget: Budget | None = None, **defaults: Unpack[SamplingOptions]
+    ) -> Program[P, T]:
+        """The same program with other defaults or another budget.
+
+        await self_consistency.using(seed=7, temperature=1.0)("How many ...?")
+        """
+        return Program(
+            self._body,
+            name=self.name,
+            budget=budget or self._budget,
+            **{**self._defaults, **defaults},
+        )
 
     def sync(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Runs it to its end from code that is not async, also where an event loop runs already.
@@ -73,6 +89,11 @@ class Program(Generic[P, T]):
         Outside `async with Runtime()` it uses one that is opened for the process.
         """
         return run_sync(functools.partial(self, *args, **kwargs))
+
+    @property
+    def defaults(self) -> SamplingOptions:
+        """The sampling options of its generations, where they name none."""
+        return self._defaults
 
     def __repr__(self) -> str:
         return f"<program {self.name}>"

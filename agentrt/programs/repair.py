@@ -85,11 +85,13 @@ class Repairs:
     async def _grammar(self) -> Grammar:
         """The grammar without every refused value."""
         assert self._answer.schema is not None
-        schema = dict(self._answer.schema)
+        # What was asked for comes first in `allOf`: keys are written in the order of first mention.
+        asked = dict(self._answer.schema)
+        roots = {key: asked.pop(key) for key in ("$schema", "$id", "$defs") if key in asked}
         without = [
             _nested(path, {"not": {"enum": values}}) for path, values in self._refused.items()
         ]
-        schema["allOf"] = [*schema.get("allOf", ()), *without]
+        schema = {**roots, "allOf": [asked, *without]}
         make = partial(compile_schema, schema, self._vocabulary, plain_numbers="all")
         try:
             return await compiled_in_thread(make)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast, overload
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Item = TypeVar("Item")
 C = TypeVar("C", bound=str)
+
+_within: ContextVar[State | None] = ContextVar("agentrt_state", default=None)  # whose code runs
 
 
 class GenOptions(SamplingOptions, total=False):
@@ -72,8 +75,10 @@ class State(Conversation):
 
     Sampling options given here are the defaults of every generation. With a `seed`, each generation
     that samples gets a seed of its own from it, by its place in the tree of forks: the same program
-    on the same input then gives the same answers, in whatever order its branches run. `origin` is
-    the runtime to ask (the current one unless given), or a state to go on from.
+    on the same input then gives the same answers, in whatever order its branches run. A state made
+    without a seed inside a program that has one gets its own from it, so that programs called from
+    programs (in branches, by `each`) are repeatable too. `origin` is the runtime to ask (the
+    current one unless given), or a state to go on from.
     """
 
     def __init__(
@@ -85,6 +90,8 @@ class State(Conversation):
         runtime = outer.runtime if outer is not None else cast("Runtime | None", origin)
         super().__init__(runtime if runtime is not None else current_runtime(), outer)
         self._seed = outer._seed if outer is not None else defaults.pop("seed", None)
+        if self._seed is None and (around := _within.get()) is not None:
+            self._seed = around._next_seed() if around._seed is not None else None
         self._defaults = outer._defaults if outer is not None else defaults
         self._span: Span | None = None
         self._path: tuple[int, ...] = ()
@@ -236,10 +243,7 @@ class State(Conversation):
         given = list(items)
 
         async def run(state: State, item: Item) -> T:
-            span = state._span
-            if span is None:
-                return await branch(state, item)
-            with span:
+            with state._span or nullcontext(), state._as_current():
                 return await branch(state, item)
 
         forks = self.fork(len(given))
@@ -251,16 +255,30 @@ class State(Conversation):
         return self._span
 
     @contextmanager
-    def recorded_in(self, span: Span) -> Generator[None]:
-        """What is asked inside is recorded under `span`; branches made inside end with it."""
-        outer, self._span = self._span, span
-        branches, self._branches = self._branches, []
+    def running(self, span: Span, defaults: SamplingOptions) -> Generator[None]:
+        """What is asked inside is recorded under `span` and has these `defaults`.
+
+        Branches made inside end with it.
+        """
+        before = self._span, self._branches, self._defaults, self._seed
+        self._span, self._branches = span, []
+        self._defaults = {**self._defaults, **defaults}
+        self._seed = self._defaults.pop("seed", self._seed)
         try:
-            yield
+            with self._as_current():
+                yield
         finally:
             for branch in self._branches:
                 branch.end()
-            self._span, self._branches = outer, branches
+            self._span, self._branches, self._defaults, self._seed = before
+
+    @contextmanager
+    def _as_current(self) -> Generator[None]:
+        token = _within.set(self)
+        try:
+            yield
+        finally:
+            _within.reset(token)
 
     def _asking(self, options: GenOptions) -> tuple[str | None, Asking]:
         merged: dict[str, Any] = {**self._defaults, **options}

@@ -84,6 +84,11 @@ class StateStream(Generic[T, Piece]):
         return self._growth.text
 
     @property
+    def is_over(self) -> bool:
+        """Whether it was read to its end."""
+        return self._growth.result is not None
+
+    @property
     def result(self) -> Result[T]:
         """The whole generation. Raises InvalidRequest before its end."""
         if self._growth.result is None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agentrt.errors import InvalidRequest, PromptTooLong
-from agentrt.messages import Message, Role
+from agentrt.messages import Message, Role, ToolCall
 
 if TYPE_CHECKING:
     from agentrt.runtime.runtime import Runtime
@@ -52,6 +52,12 @@ class Transcript:
         last = self.messages[-1]
         return Transcript((*self.messages[:-1], replace(last, content=last.content + text)))
 
+    def calling(self, calls: tuple[ToolCall, ...]) -> Transcript:
+        """The assistant's turn, ended by calls of tools."""
+        opened = self if self._is_open else self.with_message("assistant", "")
+        last = replace(opened.messages[-1], tool_calls=calls)
+        return Transcript((*opened.messages[:-1], last))
+
     def objected(self, reason: str) -> Transcript:
         """The reason why what was said last will not do, as the next turn."""
         note = f"That answer was not accepted: {reason} Answer again."
@@ -94,7 +100,8 @@ class Transcript:
 
     @property
     def _is_open(self) -> bool:
-        return bool(self.messages) and self.messages[-1].role == "assistant"
+        last = self.messages[-1] if self.messages else None
+        return last is not None and last.role == "assistant" and not last.tool_calls
 
 
 def check_text(what: str, given: object) -> None:

@@ -65,6 +65,9 @@ class ModelCodec:
             self.tokenizer.vocabulary(), self.eos_token_ids, encode=self.encode_inside
         )
 
+    def token_bytes(self, token_id: int) -> bytes:
+        return self.tokenizer.token_bytes(token_id)
+
     def is_control(self, token_id: int) -> bool:
         return token_id in self._control
 

@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from agentrt.trace.config import TraceConfig
+
 
 class RuntimeConfig(BaseModel):
     """Options of one :class:`agentrt.Runtime`."""
@@ -40,3 +42,7 @@ class RuntimeConfig(BaseModel):
     """Tokens one engine step computes at most; longer prompts are computed in chunks."""
     max_passed_over: int = Field(default=64, ge=1)
     """How often later arrivals may be admitted ahead of a request before it must go first."""
+
+    trace: bool | TraceConfig | None = None
+    """Whether and how what runs here is recorded; None does as `agentrt.trace.configure` and
+    AGENTRT_TRACE say. Runtimes open at the same time are recorded as one run."""

@@ -72,6 +72,8 @@ class Reply:
         self._chunks: deque[Chunk] = deque()
         self._finished: Finished | None = None
         self._news = anyio.Event()
+        self.on_finished: Callable[[Finished], None] | None = None
+        self.on_chunk: Callable[[Chunk], None] | None = None
 
     @property
     def is_finished(self) -> bool:
@@ -81,8 +83,12 @@ class Reply:
         """Takes one event in; only ever called on the reply's own loop."""
         if isinstance(event, Finished):
             self._finished = event
+            if self.on_finished is not None:
+                self.on_finished(event)
         else:
             self._chunks.append(event)
+            if self.on_chunk is not None:
+                self.on_chunk(event)
         self._news.set()
 
     async def outcome(self) -> Completion:

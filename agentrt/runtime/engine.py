@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.pool import SlotPool
     from agentrt.runtime.prompt_scores import PromptScores
     from agentrt.runtime.radix import Pin, RadixCache
+    from agentrt.runtime.radix.view import Snapshot
     from agentrt.runtime.request import Request
     from agentrt.runtime.scheduler import Scheduler
 
@@ -147,6 +148,10 @@ class Engine:
         flushed = self._cache.flush()
         self.stats = self._snapshot()
         return flushed
+
+    def dump_cache(self, max_nodes: int) -> dict[str, Snapshot]:
+        """Each namespace's radix tree as plain values, the first `max_nodes` breadth-first."""
+        return self._cache.dump(max_nodes)
 
     def check_integrity(self) -> None:
         """Raises IntegrityError unless every slot is free, cached or held by exactly one owner."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
+import time
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.crossing import Reply
     from agentrt.runtime.engine import Engine
     from agentrt.runtime.job import Job
+    from agentrt.runtime.stats import RuntimeStats
 
 T = TypeVar("T")
 
@@ -34,8 +36,14 @@ class EngineThread:
     step all its news is delivered with one crossing per event loop.
     """
 
-    def __init__(self, build: Callable[[], Engine]) -> None:
+    def __init__(
+        self,
+        build: Callable[[], Engine],
+        on_step: Callable[[RuntimeStats, float], None] | None = None,
+    ) -> None:
+        """`on_step` is told, after each step, the figures as they are and the seconds it took."""
         self._build = build
+        self._on_step = on_step
         self._built: Future[Engine] = Future()
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._closing = False
@@ -141,11 +149,19 @@ class EngineThread:
         cause: BaseException | None = None
         try:
             while self._serve_inbox():
-                self.engine.step()
+                self._step()
                 self._publish()
         except BaseException as error:  # whatever it is, nobody may be left waiting
             cause = error
         self._wind_up(cause)
+
+    def _step(self) -> None:
+        if self._on_step is None:
+            self.engine.step()
+            return
+        began = time.perf_counter()
+        self.engine.step()
+        self._on_step(self.engine.stats, time.perf_counter() - began)
 
     def _wind_up(self, cause: BaseException | None) -> None:
         """The last act of the thread: whoever still waits, or just came in, is told why."""

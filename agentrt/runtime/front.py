@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Set
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from operator import index
 from typing import TYPE_CHECKING, SupportsIndex, cast
 
@@ -16,10 +17,12 @@ from agentrt.runtime.job import Job
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from agentrt.generation import Completion
+    from agentrt.generation import Completion, Selection
     from agentrt.runtime.engine_thread import EngineThread
+    from agentrt.runtime.selecting import SelectionPlan
     from agentrt.runtime.source import LoadedModel
     from agentrt.runtime.submission import Submission
+    from agentrt.runtime.tracing import RuntimeTrace
 
     Prompt = str | Sequence[int] | Sequence[Message]
     Asked = tuple[Sequence[int], Submission]
@@ -31,9 +34,10 @@ _UNORDERED = (bytes, bytearray, memoryview, Set, Mapping)
 class Front:
     """Turns what callers ask into jobs of one engine thread."""
 
-    def __init__(self, loaded: LoadedModel, thread: EngineThread) -> None:
+    def __init__(self, loaded: LoadedModel, thread: EngineThread, trace: RuntimeTrace) -> None:
         self.loaded = loaded
         self.thread = thread
+        self.trace = trace
 
     def tokens(self, prompt: object, *, continue_final: bool = False) -> list[int]:
         """A prompt as token ids. Raises InvalidRequest for what is none of the three forms."""
@@ -50,17 +54,21 @@ class Front:
         return [_token_id(part) for part in parts]
 
     @contextmanager
-    def serving(self, asked: Sequence[Asked]) -> Generator[list[Reply]]:
+    def serving(self, asked: Sequence[Asked], *, traced: bool = True) -> Generator[list[Reply]]:
         """Submits requests together; those not finished when the block is left are aborted."""
         now = time.monotonic()
-        jobs = [self._job(tokens, submission, now) for tokens, submission in asked]
-        self.thread.submit(jobs)
-        try:
-            yield [job.reply for job in jobs]
-        finally:
-            unfinished = [job for job in jobs if not job.reply.is_finished]
-            if unfinished:
-                self.thread.abort(unfinished)
+        with self.trace.generations(asked if traced else ()) as spans:
+            if spans.wants_chunks:
+                asked = [(tokens, replace(how, streaming=True)) for tokens, how in asked]
+            jobs = [self._job(tokens, submission, now) for tokens, submission in asked]
+            self.thread.submit(jobs)
+            spans.submitted(jobs)
+            try:
+                yield [job.reply for job in jobs]
+            finally:
+                unfinished = [job for job in jobs if not job.reply.is_finished]
+                if unfinished:
+                    self.thread.abort(unfinished)
 
     def unpin(self, reply: Reply) -> None:
         """Lets go of the prompt that a request pinned."""
@@ -70,10 +78,22 @@ class Front:
         """One request, awaited to its end."""
         return (await self.complete_all([(tokens, submission)]))[0]
 
-    async def complete_all(self, asked: Sequence[Asked]) -> list[Completion]:
+    async def complete_all(
+        self, asked: Sequence[Asked], *, traced: bool = True
+    ) -> list[Completion]:
         """Requests submitted together, in order; the first failure among them is raised."""
-        with self.serving(asked) as replies:
+        with self.serving(asked, traced=traced) as replies:
             return [await reply.outcome() for reply in replies]
+
+    async def choose(
+        self, tokens: Sequence[int], plan: SelectionPlan, submission: Submission
+    ) -> Selection:
+        """Scores what a selection planned, and judges it."""
+        asked = [(whole, submission.scoring(start)) for whole, start in plan.requests]
+        with self.trace.selection(tokens, plan.choices, plan.by, submission) as chosen:
+            selection = plan.judge(await self.complete_all(asked, traced=False))
+            chosen(selection)
+        return selection
 
     def _job(self, tokens: Sequence[int], submission: Submission, now: float) -> Job:
         return Job(

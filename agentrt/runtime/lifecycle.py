@@ -13,6 +13,7 @@ from agentrt.errors import EngineClosed, InvalidRequest
 from agentrt.runtime.assembly import make_engine
 from agentrt.runtime.engine_thread import EngineThread
 from agentrt.runtime.front import Front
+from agentrt.runtime.tracing import RuntimeTrace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -36,6 +37,11 @@ class Lifecycle:
         self._entry: object = None  # the one opening it is in, or on its way in or out of
 
     @property
+    def serving(self) -> Front | None:
+        """What serves now, if anything does."""
+        return self._front
+
+    @property
     def front(self) -> Front:
         """What serves now. Raises EngineClosed while nothing does."""
         if self._front is None:
@@ -55,22 +61,22 @@ class Lifecycle:
         with self._opening() as start:
             start.wait()
 
-    async def leave(self) -> None:
-        """Closes what is open, however often it is cancelled meanwhile."""
+    async def leave(self, error: BaseException | None = None) -> None:
+        """Closes what is open, however often it is cancelled meanwhile; `error` is why, if any."""
         try:
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(self.close)
+                await anyio.to_thread.run_sync(self.close, error)
         except BaseException:  # an interrupt, or asyncio's own cancelling, which no scope stops
             self.close()
             raise
 
-    def close(self) -> None:
+    def close(self, error: BaseException | None = None) -> None:
         """Closes what is open, if anything is. Blocking."""
         with self._guard:
             front, self._front, entry = self._front, None, self._entry
         try:
             if front is not None:
-                _close(front)
+                _close(front, error)
         finally:
             self._left(entry)
 
@@ -81,8 +87,9 @@ class Lifecycle:
     def _restart(self) -> None:
         with self._guard:
             if self.front.thread.failure is not None:
-                loaded = self.front.loaded
-                self._front = _Start(lambda: loaded, self._config).wait()
+                front = self.front
+                start = _Start(lambda: front.loaded, self._config, front.trace)
+                self._front = start.wait()
 
     @contextmanager
     def _opening(self) -> Generator[_Start]:
@@ -94,7 +101,7 @@ class Lifecycle:
                 )
             entry = self._entry = object()
         try:
-            start = _Start(self._load, self._config)
+            start = _Start(self._load, self._config, RuntimeTrace(self._config))
             with start.given_up_on_failure():
                 yield start
                 self._serve(start.wait(), entry)
@@ -117,17 +124,21 @@ class Lifecycle:
 class _Start:
     """A model being loaded, and its engine being made, on the thread that will run it."""
 
-    def __init__(self, load: Callable[[], LoadedModel], config: RuntimeConfig) -> None:
+    def __init__(
+        self, load: Callable[[], LoadedModel], config: RuntimeConfig, trace: RuntimeTrace
+    ) -> None:
         self._load = load
         self._config = config
+        self._trace = trace
         self._loaded: list[LoadedModel] = []
-        self._thread = EngineThread(self._build)
+        self._thread = EngineThread(self._build, trace.on_step)
         self._thread.start()
 
     def _build(self) -> Engine:
         loaded = self._load()
         self._loaded.append(loaded)
         try:
+            self._trace.opened(loaded)
             return make_engine(loaded.executor, self._config)
         except BaseException:
             loaded.executor.close()
@@ -140,7 +151,7 @@ class _Start:
     def wait(self) -> Front:
         """What serves, once it does. Raises what loading or building raised. Blocking."""
         self._thread.wait()
-        return Front(self._loaded[0], self._thread)
+        return Front(self._loaded[0], self._thread, self._trace)
 
     @contextmanager
     def given_up_on_failure(self) -> Generator[None]:
@@ -152,10 +163,19 @@ class _Start:
             raise
 
     def _discard(self) -> None:
-        with suppress(BaseException):  # it could not be made, or closed, and nobody asks any more
-            _close(self.wait())
+        try:
+            front = self.wait()
+        except BaseException as error:  # it could not be made, and nobody asks any more
+            self._trace.closed(error)
+        else:
+            with suppress(BaseException):
+                _close(front)
 
 
-def _close(front: Front) -> None:
+def _close(front: Front, error: BaseException | None = None) -> None:
+    front.trace.last_look(front.thread)
     front.thread.close()
-    front.loaded.executor.close()
+    try:
+        front.loaded.executor.close()
+    finally:
+        front.trace.closed(error)

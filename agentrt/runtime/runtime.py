@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.source import ModelSource
     from agentrt.runtime.stats import RuntimeStats
     from agentrt.schema import Vocabulary
+    from agentrt.trace.engines import Tree
 
 _current: contextvars.ContextVar[Runtime | None] = contextvars.ContextVar("agentrt", default=None)
 _process: Runtime | None = None  # serves whoever is inside of none
@@ -73,6 +74,7 @@ class Runtime:
     async def __aenter__(self) -> Self:
         await self._life.enter()
         self._token = _current.set(self)
+        self._served.trace.enter()
         return self
 
     async def __aexit__(
@@ -85,7 +87,10 @@ class Runtime:
             with suppress(ValueError):  # left in another context than entered, as fixtures are
                 _current.reset(self._token)
             self._token = None
-        await self._life.leave()
+        front = self._life.serving
+        if front is not None:
+            front.trace.exit()
+        await self._life.leave(error)
 
     def open(self) -> Self:
         """Opens it without a block, for a notebook or a script, as the runtime of the process.
@@ -211,7 +216,8 @@ class Runtime:
 
         Raises InvalidRequest for no choices, empty or equal ones, and what `generate` raises.
         """
-        plan = plan_selection(self._served.loaded.codec, self._served.tokens(prompt), choices, by)
+        tokens = self._served.tokens(prompt)
+        plan = plan_selection(self._served.loaded.codec, tokens, choices, by)
         submission = Submission.make(
             None,
             {"max_tokens": 0},
@@ -219,10 +225,7 @@ class Runtime:
             timeout=timeout,
             namespace=namespace,
         )
-        done = await self._served.complete_all(
-            [(tokens, submission.scoring(start)) for tokens, start in plan.requests]
-        )
-        return plan.judge(done)
+        return await self._served.choose(tokens, plan, submission)
 
     async def prefill(self, prompt: Prompt, *, namespace: str = "") -> Completion:
         """Computes a prompt into the cache and generates nothing: a hint before many branches."""
@@ -248,6 +251,13 @@ class Runtime:
         """Forgets everything cached that no running request stands on; how many tokens it was."""
         thread = self._served.thread
         return await thread.ask(thread.engine.flush_cache)
+
+    async def cache_tree(self, max_nodes: int = 1000) -> Tree:
+        """The radix cache as it is now, at most that many nodes below its roots."""
+        front = self._served
+        return await front.thread.ask(
+            partial(front.trace.look_at_cache, front.thread.engine, max_nodes)
+        )
 
     async def check_integrity(self) -> None:
         """Holds the engine to its books: every slot is free, cached or held, by exactly one owner.

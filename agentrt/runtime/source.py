@@ -48,6 +48,10 @@ class TextCodec(Protocol):
 
     def decode(self, token_ids: Sequence[int]) -> str: ...
 
+    def token_bytes(self, token_id: int) -> bytes:
+        """What a token adds to a text, as UTF-8 or a part of it; special tokens by their name."""
+        ...
+
     def is_control(self, token_id: int) -> bool:
         """Whether the token is a special one, which text never becomes."""
         ...

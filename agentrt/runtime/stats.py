@@ -33,6 +33,8 @@ class RuntimeStats:
     """Summed over the finished requests."""
     computed_tokens: int = 0
     """Tokens that went through the model: prompts, decoded tokens, and what had to be redone."""
+    output_tokens: int = 0
+    """Tokens added to outputs, those of requests that still run included."""
     evicted_tokens: int = 0
     retractions: int = 0
     tokens_per_s: float = 0.0
@@ -75,6 +77,7 @@ class Meter:
             finished=self._finished,
             usage=self._usage,
             computed_tokens=scheduler.stats.computed_tokens,
+            output_tokens=self._output_tokens,
             evicted_tokens=cache.stats.evicted,
             retractions=scheduler.stats.retractions,
             tokens_per_s=self._tokens_per_s,

@@ -21,7 +21,6 @@ OPERATION_NAME: Final = "gen_ai.operation.name"
 PROVIDER_NAME: Final = "gen_ai.provider.name"
 AGENT_NAME: Final = "gen_ai.agent.name"
 AGENT_DESCRIPTION: Final = "gen_ai.agent.description"
-CONVERSATION_ID: Final = "gen_ai.conversation.id"
 OUTPUT_TYPE: Final = "gen_ai.output.type"
 
 # Values of gen_ai.operation.name.
@@ -45,13 +44,11 @@ REQUEST_FREQUENCY_PENALTY: Final = "gen_ai.request.frequency_penalty"
 REQUEST_PRESENCE_PENALTY: Final = "gen_ai.request.presence_penalty"
 REQUEST_STOP_SEQUENCES: Final = "gen_ai.request.stop_sequences"
 REQUEST_SEED: Final = "gen_ai.request.seed"
-REQUEST_CHOICE_COUNT: Final = "gen_ai.request.choice.count"
 REQUEST_STREAM: Final = "gen_ai.request.stream"
 
 # What came of it.
 RESPONSE_MODEL: Final = "gen_ai.response.model"
 RESPONSE_FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
-RESPONSE_TIME_TO_FIRST_CHUNK: Final = "gen_ai.response.time_to_first_chunk"
 USAGE_INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
 USAGE_OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
 USAGE_CACHE_READ_INPUT_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
@@ -132,49 +129,58 @@ VALIDATION_ATTEMPT: Final = "agentrt.validation.attempt"
 VALIDATION_ERRORS: Final = "agentrt.validation.errors"
 
 # The run and what it ran on.
+RUNTIME_ID: Final = "agentrt.runtime.id"
+"""Which of the run's runtimes served a generation."""
 RUN_COMMAND: Final = "agentrt.run.command"
-RUN_DROPPED: Final = "agentrt.run.dropped"
-"""How many records the recorder had to drop to keep up."""
 RUNTIME_CONFIG: Final = "agentrt.runtime.config"
 RUNTIME_CONTEXT_LENGTH: Final = "agentrt.runtime.context_length"
 RUNTIME_SLOTS: Final = "agentrt.runtime.slots"
+RUNTIME_EOS_IDS: Final = "agentrt.runtime.eos_ids"
 
-# One step of the engine, or a stretch of steps summed.
-ENGINE_STEPS: Final = "agentrt.engine.steps"
-ENGINE_STEP_S: Final = "agentrt.engine.step_s"
-ENGINE_EXTENDED: Final = "agentrt.engine.extended"
-ENGINE_DECODED: Final = "agentrt.engine.decoded"
-ENGINE_RUNNING: Final = "agentrt.engine.running"
-ENGINE_WAITING: Final = "agentrt.engine.waiting"
-ENGINE_SLOTS_FREE: Final = "agentrt.engine.slots_free"
-ENGINE_SLOTS_CACHED: Final = "agentrt.engine.slots_cached"
-ENGINE_SLOTS_HELD: Final = "agentrt.engine.slots_held"
-ENGINE_EVICTED: Final = "agentrt.engine.evicted"
+# Events.
+CHUNK: Final = "agentrt.chunk"
+"""A generation wrote some more: its text and token ids. Heard live, never stored."""
 
-CONTENT: Final = frozenset(
+LARGE: Final = frozenset(
     {
-        EXCEPTION_MESSAGE,
         SYSTEM_INSTRUCTIONS,
         INPUT_MESSAGES,
         OUTPUT_MESSAGES,
+        TOOL_DEFINITIONS,
         TOOL_CALL_ARGUMENTS,
         TOOL_CALL_RESULT,
-        REQUEST_STOP_SEQUENCES,
-        REQUEST_STOP_TOKEN_IDS,
-        REQUEST_LOGIT_BIAS,
-        RESPONSE_STOPPED_BY,
         PROMPT_TEXT,
         PROMPT_IDS,
         PROMPT_LOGPROBS,
         OUTPUT_TEXT,
         TOKEN_IDS,
+        TOKEN_KINDS,
         TOKEN_LOGPROBS,
         TOKEN_TOP,
         SELECT_CHOICES,
         PROGRAM_ARGUMENTS,
         PROGRAM_RESULT,
         VALIDATION_ERRORS,
-        RUN_COMMAND,
     }
 )
-"""Attributes that say what was written, not only how it went; left out on request."""
+"""Attributes that a store keeps apart from the others and reads only when they are asked for."""
+
+CONTENT: Final = (LARGE - {TOOL_DEFINITIONS, TOKEN_KINDS}) | {
+    EXCEPTION_MESSAGE,
+    REQUEST_STOP_SEQUENCES,
+    REQUEST_STOP_TOKEN_IDS,
+    REQUEST_LOGIT_BIAS,
+    REQUEST_NAMESPACE,
+    RESPONSE_STOPPED_BY,
+    CONSTRAINT,
+    RUN_COMMAND,
+}
+"""Attributes that say what was written, not only how it went; a record can do without."""
+
+STRUCTURE: Final = (
+    frozenset(
+        value for name, value in list(globals().items()) if name.isupper() and type(value) is str
+    )
+    - CONTENT
+)
+"""The other ones."""

@@ -16,7 +16,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
@@ -91,6 +91,7 @@ class Sink(Protocol):
 
 
 _sinks: tuple[Sink, ...] = ()
+_chunk_sinks: frozenset[Sink] = frozenset()
 _guard = threading.Lock()
 _current: ContextVar[Span | None] = ContextVar("agentrt_span", default=None)
 _ids = itertools.count(1)
@@ -105,19 +106,31 @@ def now_ns() -> int:
     return _EPOCH_NS + time.perf_counter_ns()
 
 
-def add_sink(sink: Sink) -> None:
-    """Tells `sink` of everything from now on. Spans that are already open start to be told of."""
-    global _sinks
+def add_sink(sink: Sink, *, chunks: bool = False) -> None:
+    """Tells `sink` of everything from now on. Spans that are already open start to be told of.
+
+    With `chunks` generations say what they write while they write it, as events called
+    `agentrt.chunk`, to every sink there is.
+    """
+    global _sinks, _chunk_sinks
     with _guard:
         if sink not in _sinks:
             _sinks = (*_sinks, sink)
+        if chunks:
+            _chunk_sinks |= {sink}
 
 
 def remove_sink(sink: Sink) -> None:
     """Tells `sink` no more; nothing happens if it was not told."""
-    global _sinks
+    global _sinks, _chunk_sinks
     with _guard:
         _sinks = tuple(other for other in _sinks if other is not sink)
+        _chunk_sinks -= {sink}
+
+
+def wants_chunks() -> bool:
+    """Whether generations are to say what they write while they write it."""
+    return bool(_chunk_sinks)
 
 
 def is_recording() -> bool:
@@ -137,6 +150,13 @@ def adopt_orphans(parent: Span | None) -> None:
     """
     global _adopter
     _adopter = parent
+
+
+def forget_everything() -> None:
+    """Removes every sink and parent by default: for a process that was forked from a recorded one,
+    where what the sinks stand on stayed behind."""
+    global _sinks, _chunk_sinks, _guard, _adopter
+    _sinks, _chunk_sinks, _guard, _adopter = (), frozenset(), threading.Lock(), None
 
 
 class Span:
@@ -220,7 +240,15 @@ class Span:
             return
         if error is not None:
             self.set(_described(error))
-        self.status = status_of(error)
+        self._end(status_of(error))
+
+    def cancel(self) -> None:
+        """Ends the span as cancelled, unless it has ended."""
+        if self.ended_ns is None:
+            self._end(SpanStatus.CANCELLED)
+
+    def _end(self, status: SpanStatus) -> None:
+        self.status = status
         self.ended_ns = now_ns()
         for sink in _sinks:
             _tell(sink, lambda sink: sink.ended(self))
@@ -250,12 +278,14 @@ def start_span(
     attributes: Mapping[str, Lazy] | None = None,
     *,
     parent: Span | None = None,
+    is_root: bool = False,
 ) -> Span:
     """A running span that is current nowhere; whoever asked for it calls `end`.
 
-    For what does not begin and end in one block. `parent` is as for :func:`span`.
+    For what does not begin and end in one block. `parent` is as for :func:`span`; with `is_root` it
+    has none and begins a run.
     """
-    made = Span(kind, name, parent or _current.get() or _adopter)
+    made = Span(kind, name, None if is_root else parent or _current.get() or _adopter)
     if _sinks:
         if attributes:
             made.attributes.update(_evaluated(attributes, {}))
@@ -289,12 +319,13 @@ def inside(outer: Span | None) -> Generator[None]:
     if outer is None:
         yield
         return
-    token = _current.set(outer)
+    before = _current.get()
+    _current.set(outer)
     try:
         yield
     finally:
-        with suppress(ValueError):  # left in another context than entered, as generators can be
-            _current.reset(token)
+        if _is_within(_current.get(), outer):  # else left in another context than entered
+            _current.set(before)
 
 
 def status_of(error: BaseException | None) -> SpanStatus:

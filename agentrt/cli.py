@@ -1,0 +1,130 @@
+"""The `agentrt` command: finds what was asked for, runs it, and says in one line what went wrong.
+
+Exit status: 0 it went well, 1 a run failed, 2 a mistake in what was asked for, 130 interrupted.
+Only what the asked-for command needs is imported: `agentrt --help` is there at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_COMMANDS = {
+    "run": ("agentrt.commands.run", "run a program of a Python file"),
+    "extract": ("agentrt.commands.extract", "objects of a type out of texts, as JSON lines"),
+    "chat": ("agentrt.commands.chat", "talk with a model"),
+    "models": ("agentrt.commands.models", "the models that are stored: list, pull, info, path"),
+    "schema": ("agentrt.commands.schema", "what a type compiles to, or why it is refused"),
+    "info": ("agentrt.commands.info", "versions, device, kernels, folders, model"),
+    "trace": ("agentrt.trace.commands", "what programs did: recorded runs"),
+}
+"""Module and help of each command. The module has `add_to(parser)`, which adds its arguments and
+sets `run`: a function of the parsed arguments that returns the exit status (None for 0)."""
+
+
+class _Command(argparse.ArgumentParser):
+    """A command's parser, which gets its arguments when it is first wanted."""
+
+    module: str | None = None
+
+    def load(self) -> None:
+        module, self.module = self.module, None
+        if module is not None:
+            importlib.import_module(module).add_to(self)
+            self.add_argument(
+                "--debug",
+                action="store_true",
+                default=argparse.SUPPRESS,
+                help="where an error came from, in full",
+            )
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - overloads
+        self.load()
+        return super().parse_known_args(args, namespace)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line; commands that are not installed are left out."""
+    top = argparse.ArgumentParser(
+        prog="agentrt", description="Agent programs and structured extraction on a local model."
+    )
+    top.add_argument("--version", action="store_true", help="print the version")
+    top.add_argument("--debug", action="store_true", help="where an error came from, in full")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Command)
+    is_completing = "_ARGCOMPLETE" in os.environ
+    for name, (module, text) in _COMMANDS.items():
+        if _is_there(module):
+            command = commands.add_parser(name, help=text, description=text)
+            command.module = module
+            if is_completing:
+                command.load()
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit status."""
+    top = parser()
+    if "_ARGCOMPLETE" in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(top)
+    is_debugging = "--debug" in (sys.argv[1:] if arguments is None else arguments)
+    try:
+        asked = top.parse_args(arguments)
+        if asked.version:
+            print(_version())
+            return 0
+        if asked.command is None:
+            top.print_help()
+            return 0
+        is_debugging = asked.debug
+        status = asked.run(asked) or 0
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # whoever read the output has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        return _failed(error, is_debugging)
+
+
+def _failed(error: Exception, is_debugging: bool) -> int:
+    from agentrt.errors import UsageError
+
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    if is_debugging:
+        traceback.print_exception(error)
+    text = " ".join(str(error).split())
+    notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+    print(f"agentrt: {type(error).__name__}: {text}{notes}", file=sys.stderr)
+    return 2 if isinstance(error, UsageError) else 1
+
+
+def _is_there(module: str) -> bool:
+    # Looked for as a file: find_spec would import the packages above it.
+    inside = module.split(".")[1:]
+    place = os.path.join(os.path.dirname(__file__), *inside)
+    return os.path.exists(f"{place}.py") or os.path.isdir(place)
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return f"agentrt {version('agentrt')}"
+    except PackageNotFoundError:
+        return "agentrt, run from its source and not installed"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,164 @@
+"""`agentrt run`: a program of a Python file, its arguments taken from its signature."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import anyio
+
+from agentrt.commands.common import (
+    add_json,
+    add_model,
+    add_sampling,
+    as_json,
+    in_words,
+    load_module,
+    print_json,
+    sampling_of,
+    say,
+    usage_of,
+)
+from agentrt.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from agentrt.programs import Program
+
+_COMMON = ("model", "json", "seed", "max_tokens", "temperature")
+
+
+def add_to(parser: argparse.ArgumentParser) -> None:
+    _add_common(parser)
+    parser.add_argument(
+        "file", metavar="FILE[:PROGRAM]", help="a Python file, or one program of it"
+    )
+    parser.add_argument(
+        "arguments",
+        nargs=argparse.REMAINDER,
+        metavar="...",
+        help="the program's own; FILE --help tells them",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(asked: argparse.Namespace) -> None:
+    from agentrt.programs import Program
+
+    path, name = _split(asked.file)
+    module = load_module(path)
+    target = _target(module, path, name)
+    if not isinstance(target, Program):
+        _run_main(target, path, asked.arguments)
+        return
+    found = cast("Program[..., Any]", target)
+    given = _parsed(found, asked)
+    anyio.run(_run_program, found, given, asked)
+
+
+def _add_common(parser: argparse.ArgumentParser, without: tuple[str, ...] = (), **how: Any) -> None:
+    """The options that stand before FILE, or among the program's own where it has none such."""
+    part = argparse.ArgumentParser(add_help=False, **how)
+    add_model(part)
+    add_sampling(part)
+    add_json(part, "the result and its usage as one JSON document")
+    for action in part._actions:  # pyright: ignore[reportPrivateUsage]
+        if action.dest not in without:
+            parser._add_action(action)  # pyright: ignore[reportPrivateUsage]
+
+
+def _split(given: str) -> tuple[Path, str | None]:
+    where, colon, name = given.rpartition(":")
+    return (Path(where), name) if colon and where.endswith(".py") else (Path(given), None)
+
+
+def _target(module: ModuleType, path: Path, name: str | None) -> Callable[..., Any]:
+    """What is to be run: the one that was named, `main`, or the only program."""
+    from agentrt.programs import Program
+
+    programs = {
+        key: value
+        for key, value in vars(module).items()
+        if isinstance(value, Program) and value.__module__ == module.__name__
+    }
+    found = getattr(module, name or "main", None)
+    if found is None and name is None and len(programs) == 1:
+        (found,) = programs.values()
+    if found is None:
+        wanted = f"{name!r}" if name else "`main` and no single program"
+        known = ", ".join(programs) or "none"
+        raise InvalidRequest(
+            f"{path} has no {wanted}; its programs: {known}; name one as {path}:PROGRAM"
+        )
+    if not callable(found):
+        raise InvalidRequest(f"{name} in {path} is a {type(found).__name__}, nothing to be run")
+    return found
+
+
+def _parsed(found: Program[..., Any], asked: argparse.Namespace) -> dict[str, Any]:
+    """The program's arguments; common options among them are taken into `asked`."""
+    from agentrt.commands.arguments import add_arguments
+
+    parser = argparse.ArgumentParser(
+        prog=f"agentrt run {asked.file}", description=inspect.getdoc(found)
+    )
+    names = add_arguments(parser, found)
+    _add_common(parser, without=tuple(names), argument_default=argparse.SUPPRESS)
+    given = vars(parser.parse_args(asked.arguments))
+    for name in _COMMON:
+        if name in given and name not in names:
+            setattr(asked, name, given[name])
+    return {name: given[name] for name in names}
+
+
+async def _run_program(
+    found: Program[..., Any], given: dict[str, Any], asked: argparse.Namespace
+) -> None:
+    from agentrt.programs import State
+    from agentrt.runtime.runtime import Runtime
+
+    async with Runtime(asked.model) as runtime:
+        began = time.perf_counter()
+        options: Any = {**found.defaults, **sampling_of(asked)}
+        async with _live_view(asked):
+            result = await found.on(State(runtime, **options), **given)
+        seconds = time.perf_counter() - began
+        usage = runtime.stats().usage
+    if asked.json:
+        print_json({"result": result, "usage": usage_of(usage, seconds)})
+        return
+    if result is not None:
+        print(result if isinstance(result, str) else as_json(result))
+    say(in_words(usage, seconds))
+
+
+def _run_main(target: Callable[..., Any], path: Path, arguments: list[str]) -> None:
+    """A script's own `main`, as if the script had been started with these arguments."""
+    if inspect.signature(target).parameters:
+        raise InvalidRequest(
+            f"main of {path} takes arguments and is no program; make it one with @program"
+        )
+    before, sys.argv = sys.argv, [str(path), *arguments]
+    try:
+        if inspect.iscoroutinefunction(target):
+            anyio.run(target)
+        else:
+            target()
+    finally:
+        sys.argv = before
+
+
+def _live_view(asked: argparse.Namespace) -> Any:
+    """What the program does, shown as it happens; where there is a terminal, and a view."""
+    if asked.json or not sys.stderr.isatty():
+        return nullcontext()
+    view = getattr(importlib.import_module("agentrt.trace"), "live_view", None)
+    return view() if view is not None else nullcontext()

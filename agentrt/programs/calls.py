@@ -1,0 +1,211 @@
+"""Tool calls: the model writes them, they are run, and both become part of what was said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, Unpack
+
+import anyio
+from pydantic import Field, TypeAdapter
+from typing_extensions import TypeAliasType, TypedDict
+
+from agentrt.errors import (
+    BudgetExhausted,
+    EngineClosed,
+    EngineFailed,
+    IntegrityError,
+    InvalidRequest,
+    Retry,
+    ToolDenied,
+    ToolFailed,
+)
+from agentrt.messages import ToolCall
+from agentrt.programs.budget import out_of_time, seconds_left
+from agentrt.programs.combine import gather
+from agentrt.programs.tools import AnyTool, Tool, as_text, as_tools, called
+from agentrt.programs.turns import say, say_calls, say_results
+from agentrt.trace import SpanKind, attributes, span
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from agentrt.programs.state import GenOptions, State
+
+Choose = Literal["written", "likeliest"]
+_NOT_FOR_THE_MODEL = (BudgetExhausted, EngineClosed, EngineFailed, IntegrityError)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """A call and what came of it: `text` is what the model was told, `value` what was returned.
+
+    `error` is what the tool raised, or the ToolDenied of a call that was not approved.
+    """
+
+    call: ToolCall
+    text: str
+    value: Any = None
+    error: Exception | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A call that the model wrote, with its arguments as the function's own types."""
+
+    call: ToolCall
+    tool: Tool[..., Any]
+    arguments: dict[str, Any]
+
+
+async def call_tools(
+    s: State,
+    tools: Sequence[AnyTool],
+    *,
+    most: int = 1,
+    choose: Choose = "written",
+    **options: Unpack[GenOptions],
+) -> list[ToolResult]:
+    """Lets the model call tools: it writes the calls, they run, and it is told what they gave.
+
+        s.system("Answer with the help of tools.\\n" + describe_tools([search, calculate]))
+        s.user(question)
+        [found] = await call_tools(s, [search, calculate])
+
+    Decoding is constrained to the tools' names and schemas, so every call is one that can be made.
+    With `most` above 1 the model may write up to that many, which run at the same time.
+    `choose="likeliest"` scores the names instead of writing one, which suits small models; it makes
+    one call. `options` are those of `State.gen`.
+
+    What a tool raises is told to the model, or passed up as ToolFailed if the tool says so; a call
+    that its `approve` hook denies likewise, as ToolDenied. Tools run within the budgets' seconds.
+    After an exception the state is as it was before.
+    """
+    known = as_tools(tools)
+    if most < 1:
+        raise InvalidRequest(f"most={most!r}; at least one call must be allowed")
+    if choose == "likeliest" and most > 1:
+        raise InvalidRequest('choose="likeliest" makes one call at a time; leave out most')
+    before = s.transcript
+    try:
+        if choose == "likeliest":
+            asked = await _likeliest(s, known, options)
+        else:
+            asked = await _written(s, known, most, options)
+        say_calls(s, before, [each.call for each in asked])
+        results = await _run(s, asked)
+        say_results(s, [(each.call, each.text) for each in results])
+    except BaseException:
+        s.rewind(before)
+        raise
+    return results
+
+
+@lru_cache(maxsize=128)
+def _call_type(tools: tuple[Tool[..., Any], ...], most: int) -> Any:
+    """The type of a call of one of these tools, or of a list of them."""
+    options = [
+        TypedDict(f"{each.name}_call", {"name": Literal[each.name], "arguments": each.arguments})  # pyright: ignore
+        for each in tools
+    ]
+    one: Any = options[0]
+    if len(options) > 1:
+        one = Annotated[Union[tuple(options)], Field(discriminator="name")]  # noqa: UP007
+    if most > 1:
+        one = Annotated[list[one], Field(min_length=1, max_length=most)]
+    named: Any = TypeAliasType  # called through Any: type checkers want aliases in modules only
+    return named("tool_call", one)
+
+
+async def _written(
+    s: State, tools: tuple[Tool[..., Any], ...], most: int, options: GenOptions
+) -> list[_Asked]:
+    wanted = await s.gen(_call_type(tools, most), **options)
+    by_name = {each.name: each for each in tools}
+    return [
+        _asked(s, index, by_name[each["name"]], each["arguments"])
+        for index, each in enumerate([wanted] if most == 1 else wanted)
+    ]
+
+
+async def _likeliest(
+    s: State, tools: tuple[Tool[..., Any], ...], options: GenOptions
+) -> list[_Asked]:
+    """The name by likelihood, then its arguments; together the same text as one written whole."""
+    say(s, '{"name":')
+    heads = [f'"{each.name}","arguments":' for each in tools]
+    head = await s.select(heads) if len(heads) > 1 else heads[0]
+    if len(heads) == 1:
+        say(s, head)
+    chosen = tools[heads.index(head)]
+    arguments = await s.gen(chosen.arguments, **options)
+    say(s, "}")
+    return [_asked(s, 0, chosen, arguments)]
+
+
+def _asked(s: State, index: int, chosen: Tool[..., Any], arguments: dict[str, Any]) -> _Asked:
+    number = sum(len(message.tool_calls) for message in s.transcript.messages) + index + 1
+    text = TypeAdapter(chosen.arguments).dump_json(arguments).decode()
+    # Nine letters and digits: some templates refuse any other id.
+    return _Asked(ToolCall(f"call{number:05d}", chosen.name, text), chosen, arguments)
+
+
+async def _run(s: State, asked: list[_Asked]) -> list[ToolResult]:
+    """Runs the calls at once, after all of them were asked about one by one."""
+    with anyio.move_on_after(seconds_left()):
+        denials = [await _denial(each) for each in asked]
+        return await gather(*map(partial(_recorded, s), asked, denials))
+    raise out_of_time()
+
+
+async def _recorded(s: State, asked: _Asked, denial: str | None) -> ToolResult:
+    call, chosen = asked.call, asked.tool
+    described = {
+        attributes.OPERATION_NAME: attributes.EXECUTE_TOOL,
+        attributes.TOOL_NAME: call.name,
+        attributes.TOOL_TYPE: "function",
+        attributes.TOOL_DESCRIPTION: chosen.description,
+        attributes.TOOL_CALL_ID: call.id,
+        attributes.TOOL_CALL_ARGUMENTS: call.arguments,
+    }
+    try:
+        with span(SpanKind.TOOL, call.name, described, parent=s.span) as current:
+            if denial is not None:
+                raise ToolDenied(call.name, call.arguments, denial)
+            value = await chosen.run(asked.arguments)
+            text = as_text(value)
+            current.set({attributes.TOOL_CALL_RESULT: text})
+            return ToolResult(call, text, value)
+    except _NOT_FOR_THE_MODEL:
+        raise
+    except Exception as error:
+        if chosen.on_error == "model":
+            return ToolResult(call, _told(error, chosen), error=error)
+        if isinstance(error, ToolDenied):
+            raise
+        raise ToolFailed(call.name, call.arguments, error) from error
+
+
+async def _denial(asked: _Asked) -> str | None:
+    """Why a call may not run; None where it may."""
+    if asked.tool.approve is None:
+        return None
+    verdict = await called(asked.tool.approve, asked.tool, asked.arguments)
+    if isinstance(verdict, str):
+        return verdict
+    return None if verdict else "the call was not approved"
+
+
+def _told(error: Exception, chosen: Tool[..., Any]) -> str:
+    """An exception in words for the model."""
+    if isinstance(error, ToolDenied):
+        return f"Not allowed: {error.reason}"
+    if isinstance(error, Retry):
+        return error.reason
+    if isinstance(error, TimeoutError) and not str(error):
+        return f"Error: no answer within {chosen.timeout:g} seconds" if chosen.timeout else "Error"
+    return f"Error: {type(error).__name__}: {error}"

@@ -1,0 +1,175 @@
+"""What a map has finished, kept in an SQLite file: a second run goes on where a first was stopped.
+
+Each result is committed as it comes, so a process that is killed loses none that was finished.
+Results are JSON, read back by the program's return type: a file from a stranger can hold wrong
+answers, but nothing that runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import json
+import sqlite3
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self, get_type_hints
+
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
+
+from agentrt.errors import InvalidRequest, NoRuntime, StorageError
+from agentrt.runtime.runtime import current_runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from pathlib import Path
+    from types import TracebackType
+
+_APPLICATION = 0x61675254  # SQLite's application_id: what kind of file it is
+_TABLE = "CREATE TABLE IF NOT EXISTS finished (key BLOB PRIMARY KEY, result TEXT) WITHOUT ROWID"
+
+
+class Ledger:
+    """The finished inputs of one program.
+
+    An input is known by the program's name and source, the model, the input's own JSON, and how
+    many equal ones came before it. What the program calls is not looked at: begin a new file when
+    that has changed. Raises InvalidRequest for a program without a return type, or whose results
+    JSON cannot hold, and for a file that is something else.
+    """
+
+    def __init__(self, path: str | Path, program: Callable[..., Any]) -> None:
+        self._path = path
+        self._results = _results_of(program)
+        self._salt = _identity(program)
+        self._seen: Counter[bytes] = Counter()
+        self._file: sqlite3.Connection | None = None
+
+    def __enter__(self) -> Self:
+        with self._errors():
+            self._file = sqlite3.connect(self._path, isolation_level=None)
+            try:
+                self._prepare(self._file)
+            except BaseException:
+                self.__exit__(None, None, None)
+                raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def key(self, given: object) -> bytes:
+        """The name of the next input; equal inputs get names of their own, in order."""
+        try:
+            value = json.loads(to_json(given))
+        except (PydanticSerializationError, ValueError) as error:
+            raise InvalidRequest(
+                f"resume= knows inputs by their JSON, and a {type(given).__name__} has none "
+                f"({error}); map over values that JSON can hold"
+            ) from error
+        described = [type(given).__qualname__, json.dumps(value, sort_keys=True)]
+        digest = hashlib.blake2b(repr((self._salt, described)).encode(), digest_size=16).digest()
+        self._seen[digest] += 1
+        return digest + self._seen[digest].to_bytes(4, "big")
+
+    def find(self, key: bytes) -> tuple[Any] | None:
+        """The result that is kept under this name, if there is one."""
+        with self._errors():
+            query = "SELECT result FROM finished WHERE key = ?"
+            found = self._opened.execute(query, (key,)).fetchone()
+        try:
+            return None if found is None else (self._results.validate_json(found[0]),)
+        except ValidationError:
+            return None  # of a return type that has changed since: it is done again
+
+    def keep(self, key: bytes, result: object) -> None:
+        """Keeps a result, at once. Raises InvalidRequest for one that JSON would not give back."""
+        text = self._text(result)
+        with self._errors():
+            self._opened.execute("INSERT OR REPLACE INTO finished VALUES (?, ?)", (key, text))
+
+    def _text(self, result: object) -> str:
+        try:
+            text = self._results.dump_json(result, warnings="none").decode()
+            if self._results.validate_json(text) == result:
+                return text
+            why = "it reads back as something else"
+        except (PydanticSerializationError, ValidationError, ValueError) as error:
+            why = str(error).replace("\n", " ")
+        raise InvalidRequest(
+            f"resume= keeps results as JSON of the program's return type, and this "
+            f"{type(result).__name__} does not come back from it: {why}"
+        )
+
+    @property
+    def _opened(self) -> sqlite3.Connection:
+        assert self._file is not None
+        return self._file
+
+    def _prepare(self, file: sqlite3.Connection) -> None:
+        (application,) = file.execute("PRAGMA application_id").fetchone()
+        (tables,) = file.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if tables and application != _APPLICATION:
+            raise InvalidRequest(f"{self._path} is another program's database; name another file")
+        # WAL with NORMAL: a killed process loses nothing, and a commit does not wait for the disk.
+        file.execute("PRAGMA journal_mode = WAL")
+        file.execute("PRAGMA synchronous = NORMAL")
+        file.execute(f"PRAGMA application_id = {_APPLICATION}")
+        file.execute(_TABLE)
+
+    @contextmanager
+    def _errors(self) -> Generator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise StorageError(f"{self._path} cannot be written or read: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise InvalidRequest(f"{self._path} is no database to resume from: {error}") from error
+
+
+def _results_of(program: Callable[..., Any]) -> TypeAdapter[Any]:
+    function = plain(program)
+    name = getattr(program, "__qualname__", repr(program))
+    try:
+        hints = get_type_hints(function, include_extras=True)
+        return TypeAdapter(hints["return"])
+    except KeyError:
+        raise InvalidRequest(
+            f"resume= keeps results by their type, and {name} has no return type; annotate it"
+        ) from None
+    except (NameError, PydanticUserError) as error:
+        raise InvalidRequest(f"resume= cannot keep what {name} returns: {error}") from error
+
+
+def _identity(program: Callable[..., Any]) -> str:
+    function = plain(program)
+    try:
+        source = inspect.getsource(function)
+    except (OSError, TypeError):  # typed into an interpreter, or not a function
+        source = ""
+    bound = (program.args, program.keywords) if isinstance(program, functools.partial) else None
+    return repr((function.__qualname__, source, to_json(bound, fallback=repr), _model()))
+
+
+def plain(program: Callable[..., Any]) -> Any:
+    """The function that does the work: of a program, its body."""
+    while isinstance(program, functools.partial):
+        program = program.func
+    function = inspect.unwrap(program)
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
+def _model() -> str:
+    try:
+        return current_runtime().model_name
+    except NoRuntime:
+        return ""

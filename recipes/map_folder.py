@@ -1,0 +1,58 @@
+"""A folder of product pages into rows, with a progress bar; it can be killed and goes on later.
+
+    python recipes/map_folder.py [--model MODEL] [--folder FOLDER] [--resume rows.db]
+
+The pages are read four at a time. With --resume, finished pages are not read again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Literal
+
+from common import DATA, arguments, console, opened, text_of
+from pydantic import BaseModel, Field
+from rich.table import Table
+
+import agentrt
+from agentrt import State, program
+from agentrt.programs.extract import ask_for
+
+
+class Product(BaseModel):
+    name: str = Field(description="what is sold", max_length=40)
+    price: float = Field(description="its price in euros", ge=0)
+    available: Literal["in stock", "sold out"]
+
+
+EXAMPLE = (
+    "Copper pan\nEUR 64.00\n28 cm, for gas and wood\nSold out\nYou may also like: Tea towel (EUR 6)",
+    Product(name="Copper pan", price=64, available="sold out"),
+)
+
+
+@program(max_tokens=60)
+async def read_page(s: State, path: str) -> Product:
+    ask_for(s, Product)
+    s.user(EXAMPLE[0])
+    s.assistant(EXAMPLE[1].model_dump_json())
+    s.user(text_of(Path(path)))
+    return await s.gen(Product)
+
+
+async def main() -> None:
+    args = arguments(__doc__, folder=str(DATA / "shop"), resume="")
+    pages = [str(page) for page in sorted(Path(args.folder).glob("*.html"))]
+    async with opened(args.model):
+        products = await agentrt.map(
+            read_page, pages, limit=4, progress=True, resume=args.resume or None
+        )
+    table = Table("page", "name", "price", "available")
+    for page, product in zip(pages, products, strict=True):
+        table.add_row(Path(page).name, product.name, f"{product.price:.2f}", product.available)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,187 @@
+"""extract, chat, schema, models and info, as a person and as a machine uses them."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agentrt.cli import main
+
+if TYPE_CHECKING:
+    from tests.commands.conftest import Serve
+
+KINDS = """
+from pydantic import BaseModel
+
+class Person(BaseModel):
+    name: str
+    age: int
+"""
+SCHEMA = '{"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}'
+
+
+def by_text(prompt: str) -> str:
+    said = prompt.rpartition("user: ")[2]
+    return '{"name":"Anna","age":31}' if "Anna" in said else '{"name":"Bob","age":7}'
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kinds.py").write_text(KINDS)
+    (tmp_path / "a.txt").write_text("Anna is 31.")
+    (tmp_path / "b.txt").write_text("Bob is 7.")
+    (tmp_path / "schema.json").write_text(SCHEMA)
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", ["kinds:Person", "kinds.py:Person"])
+def test_extract_writes_a_line_a_file(
+    kind: str, folder: Path, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve(by_text)
+    assert main(["extract", "--type", kind, "a.txt", "b.txt"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == ['{"name":"Anna","age":31}', '{"name":"Bob","age":7}']
+    assert shown.err.startswith("extracted: 2")
+
+
+@pytest.mark.parametrize("kind", ["schema.json", SCHEMA])
+def test_extract_by_schema_from_a_pipe(
+    kind: str,
+    folder: Path,
+    serve: Serve,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    serve('{"name":"Anna"}')
+    monkeypatch.setattr("sys.stdin", io.StringIO("Anna."))
+    assert main(["extract", "--json", "--quiet", "--type", kind, "-"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == {"file": "-", "result": {"name": "Anna"}}
+    assert shown.err == ""
+
+
+def test_extract_resumes(folder: Path, serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:
+    asked: list[str] = []
+
+    def counted(prompt: str) -> str:
+        asked.append(prompt)
+        return by_text(prompt)
+
+    serve(counted)
+    line = ["extract", "--quiet", "--type", "kinds:Person", "--resume", "run.db"]
+    assert main([*line, "a.txt"]) == 0
+    assert main([*line, "a.txt", "b.txt"]) == 0
+    assert len(asked) == 2
+    assert main([*line, "--instructions", "Names in capitals.", "a.txt"]) == 0
+    assert len(asked) == 3  # other instructions, other answers
+    (folder / "a.txt").write_text("Anna is 32.")
+    assert main([*line, "a.txt"]) == 0
+    assert len(asked) == 4
+
+
+def test_a_file_that_fails_does_not_stop_the_others(
+    folder: Path, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve(by_text)
+    (folder / "long.txt").write_text("word " * 4000)
+    line = ["extract", "--type", "kinds:Person", "a.txt", "long.txt", "b.txt", "--quiet"]
+    assert main(line) == 1
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 2
+    assert "long.txt: PromptTooLong" in shown.err
+    assert main([*line, "--output", "out.jsonl", "--json"]) == 1
+    lines = [json.loads(each) for each in (folder / "out.jsonl").read_text().splitlines()]
+    assert [each["file"] for each in lines] == ["a.txt", "long.txt", "b.txt"]
+    assert "PromptTooLong" in lines[1]["error"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["--type", "kinds:Nobody", "a.txt"], "kinds has no 'Nobody'"),
+        (["--type", "nothing", "a.txt"], "names no type"),
+        (["--type", "kinds:Person", "nowhere.txt"], "nowhere.txt cannot be read"),
+        (["--type", "{broken", "a.txt"], "is no JSON"),
+    ],
+)
+def test_extract_says_what_is_wrong(
+    line: list[str],
+    said: str,
+    folder: Path,
+    serve: Serve,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    serve(by_text)
+    assert main(["extract", "--quiet", *line]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_chat_goes_on_and_begins_anew(
+    serve: Serve, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(lambda prompt: f"{prompt.count('user: ')} {'system' in prompt}")
+    lines = "a\n\nb\n/usage\n/what\n/reset\nc\n/quit\nnever\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+    assert main(["chat", "--system", "Be brief."]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == ["1 True", "2 True", "1 True"]
+    usage, help_ = shown.err.splitlines()
+    assert "cached" in usage
+    assert "/reset" in help_
+
+
+def test_chat_for_machines(
+    serve: Serve, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve("abc")
+    monkeypatch.setattr("sys.stdin", io.StringIO("a\nb\n"))
+    assert main(["chat", "--json", "--max-tokens", "2"]) == 0
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first["answer"] == second["answer"] == "ab"
+    assert second["usage"]["cached_tokens"] > 0
+
+
+@pytest.mark.model
+def test_schema_shows_what_a_type_compiles_to(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["schema", "kinds:Person"]) == 0
+    shown = capsys.readouterr().out
+    assert '{"name":"","age":0}' in shown
+    assert main(["schema", "--json", '{"enum": ["yes", "no"]}']) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["regex"] == '("yes"|"no")'
+    assert facts["all_states"] is True
+    assert facts["min_tokens"] <= facts["shortest_tokens"]
+
+
+@pytest.mark.model
+def test_schema_says_why_it_is_refused_and_where(capsys: pytest.CaptureFixture[str]) -> None:
+    schema = r'{"type": "object", "properties": {"a": {"type": "string", "pattern": "(b)\\1"}}}'
+    assert main(["schema", schema]) == 2
+    assert "at /properties/a/pattern: " in capsys.readouterr().err
+    assert main(["schema", schema, "--json"]) == 2
+    refused = json.loads(capsys.readouterr().out)["refused"]
+    assert refused["pointer"] == "/properties/a/pattern"
+
+
+@pytest.mark.model
+def test_models_and_info(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models", "path"]) == 0
+    folder = Path(capsys.readouterr().out.strip())
+    assert (folder / "config.json").is_file()
+    assert main(["models", "list", "--json"]) == 0
+    names = [each["name"] for each in json.loads(capsys.readouterr().out)["models"]]
+    assert folder.name in names
+    assert main(["models", "info", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["layers"] == 30
+    assert main(["info", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["is_stored"] is True
+    assert facts["device"]
