@@ -209,6 +209,7 @@ async def test_a_pin_may_outlive_the_engine_and_the_runtime() -> None:
     await runtime.__aenter__()
     async with runtime.pinned("keep this"):
         await runtime.__aexit__(None, None, None)
+    assert not engine_threads()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
