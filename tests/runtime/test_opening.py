@@ -13,6 +13,7 @@ import anyio.to_thread
 import pytest
 
 from agentrt.errors import EngineClosed, InvalidRequest, NoRuntime
+from agentrt.runtime.crossing import Loop
 from agentrt.runtime.runtime import Runtime, current_runtime
 from agentrt.testing import EOS, ScriptedModel
 from tests.runtime.serving import LONG, Broken, engine_threads, failures_of, settled
@@ -107,18 +108,25 @@ def test_what_is_cancelled_while_loading_is_closed_when_loaded() -> None:
 def test_an_interrupt_while_loading_comes_out_at_once(backend: str) -> None:
     """While the model goes on loading; it is closed, on its own, when it has."""
     interrupted, closed = threading.Event(), threading.Event()
+    loop: list[Loop] = []
 
     class Slow(ScriptedModel):
         def open(self, config: RuntimeConfig) -> LoadedModel:
-            signal.raise_signal(signal.SIGINT)  # Ctrl-C, for the main thread to handle
+            signal.raise_signal(signal.SIGINT)  # Ctrl-C, for the main thread to handle ...
+            loop[0].post(lambda: None)  # ... which the kernel would wake, were it a real one
             assert interrupted.wait(LONG)
             loaded = super().open(config)
             loaded.executor.close = closed.set
             return loaded
 
     runtime = Runtime(Slow(lambda prefix, prompt_length: EOS))
+
+    async def main() -> None:
+        loop.append(Loop.current())
+        await runtime.__aenter__()
+
     with pytest.raises(KeyboardInterrupt):
-        anyio.run(runtime.__aenter__, backend=backend)
+        anyio.run(main, backend=backend)
     assert engine_threads(), "it waited for the model"
     with pytest.raises(EngineClosed):
         runtime.stats()
