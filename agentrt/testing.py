@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -124,6 +124,7 @@ class ScriptedModel:
         on_step: Callable[[Batch], None] | None = None,
     ) -> None:
         self.choose = choose
+        self._script: _Script | None = None
         self.num_slots = num_slots
         self.on_step = on_step
         self.steps: list[int] = []
@@ -149,7 +150,12 @@ class ScriptedModel:
         Where the reply is a list of texts, a generation that samples (temperature > 0) gets the one
         that its seed draws, any other the first.
         """
-        return _Replying(reply, num_slots, context_length, on_step)
+        script = _Script(reply)
+        model = cls(
+            script.byte, num_slots=num_slots, context_length=context_length, on_step=on_step
+        )
+        model._script = script
+        return model
 
     @classmethod
     def babbling(
@@ -174,37 +180,25 @@ class ScriptedModel:
 
     def next_token(self, prefix: Sequence[int], row: SampleRow) -> int:
         """What is said after `prefix` when a token of `row` is to be chosen."""
-        return self.choose(prefix, len(prefix) - len(row.history))
+        prompt_length = len(prefix) - len(row.history)
+        if self._script is None or row.params.temperature == 0:
+            return self.choose(prefix, prompt_length)
+        return self._script.byte(prefix, prompt_length, random_uint64(row.seed, 0))
 
     def open(self, config: RuntimeConfig) -> LoadedModel:
         """Called by the runtime."""
         return LoadedModel(ScriptedExecutor(self, config.kv_tokens or self.num_slots), ByteCodec())
 
 
-class _Replying(ScriptedModel):
-    """Says one of the replies of the prompt, byte by byte."""
+class _Script:
+    """The replies to every prompt, byte by byte."""
 
-    def __init__(
-        self,
-        reply: Reply | Mapping[str, Reply] | Callable[[str], Reply],
-        num_slots: int,
-        context_length: int,
-        on_step: Callable[[Batch], None] | None,
-    ) -> None:
-        super().__init__(
-            partial(self._byte, draw=0),
-            num_slots=num_slots,
-            context_length=context_length,
-            on_step=on_step,
-        )
+    def __init__(self, reply: Reply | Mapping[str, Reply] | Callable[[str], Reply]) -> None:
         self._reply = reply
         self._replies: dict[str, list[bytes]] = {}
 
-    def next_token(self, prefix: Sequence[int], row: SampleRow) -> int:
-        draw = random_uint64(row.seed, 0) if row.params.temperature > 0 else 0
-        return self._byte(prefix, len(prefix) - len(row.history), draw=draw)
-
-    def _byte(self, prefix: Sequence[int], prompt_length: int, *, draw: int) -> int:
+    def byte(self, prefix: Sequence[int], prompt_length: int, draw: int = 0) -> int:
+        """What comes after `prefix` in the reply that `draw` picks."""
         prompt = ByteCodec().decode(prefix[:prompt_length])
         if prompt not in self._replies:
             found = _reply_to(self._reply, prompt)

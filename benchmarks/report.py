@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -11,7 +12,8 @@ from rich.table import Table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-console = Console(stderr=True)
+# Not a terminal, rich thinks of 80 columns, and cuts what is in a table's cells.
+console = Console(stderr=True, width=None if sys.stderr.isatty() else 160)
 
 
 def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -1,36 +1,52 @@
-"""How exact and how fast schemas are, on MaskBench data, with a real tokenizer.
+"""How exact and how fast schemas are, on MaskBench data, with a real tokenizer, beside peers.
 
-    python benchmarks/schema.py --data ../shared/data/maskbench.jsonl.gz --tokenizer tokenizer.json
+    python -m benchmarks.schema [--data maskbench.jsonl.gz] [--tokenizer tokenizer.json]
+        [--limit 30] [--peers xgrammar,llguidance,outlines-core]
 
 Takes `--limit` schemas of each of the ten largest splits. Each is compiled, each of its instances
 is written as compact JSON, tokenised, and checked token by token against the masks, the end
-included. "Right" schemas compiled, and every instance was judged as labelled. The last line of the
-output is one JSON object.
+included. "Right" schemas compiled, and every instance was judged as labelled. Every engine has a
+process of its own, in which a schema that takes more than 20 s in all counts as not compiled. A
+peer that is not installed is skipped. The last line of the output is one JSON object: for each
+engine schemas, compiled, right, valid_refused and invalid_accepted [n, of], ttfm_ms and compile_ms
+{p50, p95, max}, mask_us {p50, p95, p99}, forced_share.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import gzip
 import json
+import multiprocessing
 import random
+import sys
 import time
 from collections import defaultdict
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from agentrt.errors import SchemaError
-from agentrt.schema import Grammar, Vocabulary, compile_schema, from_tokenizer
+from agentrt.runtime.models import resolve
+from agentrt.schema import Vocabulary, from_tokenizer
+from benchmarks.data import DATA
+from benchmarks.report import finish, show
+from benchmarks.schema_engines import ENGINES, Engine, Refused, Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.connection import Connection
 
 LIMIT_S = 20.0
+Row = dict[str, Any]
 
 
-def sample(path: Path, limit: int, seed: int) -> list[dict[str, Any]]:
+def sample(path: Path, limit: int, seed: int) -> list[Row]:
     """The schemas to measure: so many of each of the ten largest splits."""
-    by_split: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    by_split: dict[str, list[Row]] = defaultdict(list)
     with gzip.open(path, "rt") as lines:
         for line in lines:
             row = json.loads(line)
@@ -40,28 +56,150 @@ def sample(path: Path, limit: int, seed: int) -> list[dict[str, Any]]:
     return [r for s in largest for r in chosen.sample(by_split[s], min(limit, len(by_split[s])))]
 
 
+class Judge:
+    """Puts the instances of a schema through an engine."""
+
+    def __init__(self, engine: Engine, vocabulary: Vocabulary, clock: Callable[[], float]) -> None:
+        self.engine = engine
+        self.vocabulary = vocabulary
+        self.clock = clock
+
+    def row(self, row: Row) -> Row:
+        """What became of a schema: seconds, and for each instance whether it was let through."""
+        start = self.clock()
+        try:
+            grammar = self.engine.compile(row["schema"])
+        except Refused as refused:
+            return {"refused": str(refused)}
+        compiled = self.clock() - start
+        self.engine.begin(grammar).mask()
+        out: Row = {"compile": compiled, "first": self.clock() - start, "masks": [], "passed": []}
+        out |= {"forced": 0, "tokens": 0, "strayed": []}
+        for test in row["tests"]:
+            text = json.dumps(test["data"], separators=(",", ":"), ensure_ascii=False).encode()
+            passed = self._passes(self.engine.begin(grammar), text, out["masks"])
+            out["passed"].append(passed)
+            if passed and test["valid"]:
+                self._count_forced(self.engine.begin(grammar), text, out)
+        return out
+
+    def _passes(self, session: Session, text: bytes, masks: list[float]) -> bool:
+        """Whether the masks let the text through, token by token, and then its end."""
+        end = min(self.vocabulary.eos_ids)
+        for token in [*self.vocabulary.tokenise(text), end]:
+            start = self.clock()
+            mask = session.mask()
+            masks.append(self.clock() - start)
+            if not mask[token >> 5] >> (token & 31) & 1:
+                return False
+            if token != end:
+                session.accept(token)
+        return True
+
+    def _count_forced(self, session: Session, text: bytes, out: Row) -> None:
+        """Of the tokens of a valid text, those that need no model."""
+        at = 0
+        while at < len(text):
+            ids = session.forced()
+            out["forced"] += len(ids)
+            ids = ids or self.vocabulary.tokenise(text[at:])[:1]
+            out["tokens"] += len(ids)
+            piece = b"".join(self.vocabulary.tokens[i] or b"" for i in ids)
+            if not text.startswith(piece, at):
+                out["strayed"].append(f"{piece!r} is forced before {text[at : at + 40]!r}")
+                return
+            at += len(piece)
+            for token in ids:
+                session.accept(token)
+
+
+def serve(name: str, options: argparse.Namespace, rows: Connection) -> None:
+    """Judges the schemas that come in, in a process of its own."""
+    vocabulary = from_tokenizer(Tokenizer.from_file(str(options.tokenizer)), [options.eos])
+    engine = ENGINES[name][1](vocabulary, str(options.tokenizer), LIMIT_S)
+    clock = time.process_time if options.clock == "cpu" else time.perf_counter
+    judge = Judge(engine, vocabulary, clock)
+    gc.collect()
+    gc.freeze()
+    rows.send("ready")
+    while True:
+        rows.send(judge.row(rows.recv()))
+
+
+class Worker:
+    """A process that serves an engine, begun anew where a schema ends it or keeps it too long."""
+
+    def __init__(self, name: str, options: argparse.Namespace) -> None:
+        self.name = name
+        self.options = options
+        self._begin()
+
+    def _begin(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.rows, theirs = context.Pipe()
+        self.process = context.Process(target=serve, args=(self.name, self.options, theirs))
+        self.process.start()
+        theirs.close()
+        self.rows.recv()
+
+    def judge(self, row: Row) -> Row:
+        self.rows.send(row)
+        try:
+            if self.rows.poll(LIMIT_S):
+                return self.rows.recv()
+            found = f"took more than {LIMIT_S:g} s"
+        except EOFError:
+            found = "ended the process"
+        self.end()
+        self._begin()
+        return {"refused": found}
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+
+
 class Tally:
     """What one engine did."""
 
     def __init__(self) -> None:
-        self.schemas = self.compiled = self.right = 0
+        self.schemas = self.compiled = self.right = self.forced = self.tokens = 0
         self.refused, self.accepted = [0, 0], [0, 0]
-        self.first_mask: list[float] = []
-        self.compile: list[float] = []
-        self.masks: list[float] = []
-        self.forced = self.tokens = 0
+        self.seconds: dict[str, list[float]] = {"first": [], "compile": [], "masks": []}
         self.problems: list[str] = []
 
-    def summary(self) -> dict[str, Any]:
+    def add(self, row: Row, judged: Row) -> None:
+        self.schemas += 1
+        passed: list[bool | None] = judged.get("passed", [None] * len(row["tests"]))
+        right = "refused" not in judged
+        self.compiled += right
+        if not right:
+            self.problems.append(f"{row['id']}: {judged['refused']:.300}")
+        for test, let_through in zip(row["tests"], passed, strict=True):
+            counts = self.refused if test["valid"] else self.accepted
+            counts[1] += 1
+            if let_through is not None and let_through != test["valid"]:
+                counts[0] += 1
+                right = False
+                self.problems.append(f"{row['id']}: judged {test['data']!s:.100} wrong")
+        self.right += right
+        self.problems += [f"{row['id']}: {text}" for text in judged.get("strayed", ())]
+        for name, values in self.seconds.items():
+            found = judged.get(name, [])
+            values += found if isinstance(found, list) else [found]
+        self.forced += judged.get("forced", 0)
+        self.tokens += judged.get("tokens", 0)
+
+    def summary(self) -> Row:
         return {
             "schemas": self.schemas,
             "compiled": self.compiled,
             "right": self.right,
             "valid_refused": self.refused,
             "invalid_accepted": self.accepted,
-            "ttfm_ms": _quantiles(self.first_mask, 1e3, (50, 95, 100)),
-            "compile_ms": _quantiles(self.compile, 1e3, (50, 95, 100)),
-            "mask_us": _quantiles(self.masks, 1e6, (50, 95, 99)),
+            "ttfm_ms": _quantiles(self.seconds["first"], 1e3, (50, 95, 100)),
+            "compile_ms": _quantiles(self.seconds["compile"], 1e3, (50, 95, 100)),
+            "mask_us": _quantiles(self.seconds["masks"], 1e6, (50, 95, 99)),
             "forced_share": round(self.forced / max(1, self.tokens), 4),
         }
 
@@ -72,89 +210,59 @@ def _quantiles(values: list[float], scale: float, at: tuple[int, ...]) -> dict[s
     return dict(zip(names, (round(float(v), 2) for v in found), strict=True))
 
 
-def judge(grammar: Grammar, text: bytes, tally: Tally) -> bool:
-    """Whether the masks let the text through, token by token."""
-    engine, matcher = grammar.engine, grammar.matcher(jump=False)
-    end = min(engine.vocabulary.eos_ids)
-    for token in [*engine.vocabulary.tokenise(text), end]:
-        start = time.perf_counter()
-        mask = matcher.next().mask  # type: ignore[union-attr]
-        tally.masks.append(time.perf_counter() - start)
-        if not mask[token >> 5] >> (token & 31) & 1:
-            return False
-        matcher.accept(token)
-    return True
-
-
-def count_forced(grammar: Grammar, text: bytes, tally: Tally) -> None:
-    """Of the tokens of a valid text, those that jump-forward would write."""
-    engine = grammar.engine
-    current, at = engine.machine.start, 0
-    while at < len(text):
-        ids = engine.jumps.of(current)
-        tally.forced += len(ids)
-        if not ids:
-            ids = tuple(engine.vocabulary.tokenise(text[at:])[:1])
-        tally.tokens += len(ids)
-        piece = b"".join(engine.vocabulary.tokens[i] or b"" for i in ids)
-        following = engine.machine.run(current, piece)
-        if following is None or not text.startswith(piece, at):
-            tally.problems.append(f"the jump {piece!r} leaves the text {text[at : at + 40]!r}")
-            return
-        current, at = following, at + len(piece)
-
-
-def measure(rows: list[dict[str, Any]], vocabulary: Vocabulary) -> Tally:
-    tally = Tally()
+def measure(name: str, rows: list[Row], options: argparse.Namespace) -> Row:
+    tally, worker = Tally(), Worker(name, options)
     for row in rows:
-        tally.schemas += 1
-        start = time.perf_counter()
-        try:
-            grammar = compile_schema(row["schema"], vocabulary, key_order="any", deadline=LIMIT_S)
-        except SchemaError as error:
-            tally.problems.append(f"{row['id']}: {error}")
-            for test in row["tests"]:
-                (tally.refused if test["valid"] else tally.accepted)[1] += 1
-            continue
-        tally.compile.append(time.perf_counter() - start)
-        grammar.matcher(jump=False).next()
-        tally.first_mask.append(time.perf_counter() - start)
-        tally.compiled += 1
-        tally.right += _all_right(grammar, row, tally)
-    return tally
+        tally.add(row, worker.judge(row))
+    worker.end()
+    if name == "agentrt" or options.problems:
+        for problem in tally.problems:
+            print(f"{name}: {problem}", file=sys.stderr)
+    return tally.summary()
 
 
-def _all_right(grammar: Grammar, row: dict[str, Any], tally: Tally) -> bool:
-    right = True
-    for test in row["tests"]:
-        text = json.dumps(test["data"], separators=(",", ":"), ensure_ascii=False).encode()
-        let_through = judge(grammar, text, tally)
-        counts = tally.refused if test["valid"] else tally.accepted
-        counts[1] += 1
-        if let_through != test["valid"]:
-            counts[0] += 1
-            right = False
-            tally.problems.append(f"{row['id']}: judged {text[:100]!r} wrong")
-        elif let_through:
-            count_forced(grammar, text, tally)
-    return right
+def _chosen(peers: str) -> list[str]:
+    asked = {peer.strip().replace("-", "_") for peer in peers.split(",") if peer.strip()}
+    missing = {peer for peer in asked if find_spec(peer) is None}
+    for peer in sorted(missing):
+        print(f"{peer} is not installed: skipped", file=sys.stderr)
+    return [n for n, (m, _) in ENGINES.items() if m == "agentrt" or m in asked - missing]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--tokenizer", type=Path, required=True, help="a tokenizer.json")
+    parser.add_argument("--data", type=Path, default=DATA / "maskbench.jsonl.gz")
+    parser.add_argument(
+        "--tokenizer", type=Path, help="a tokenizer.json; that of the provided model by default"
+    )
     parser.add_argument("--eos", type=int, default=2)
     parser.add_argument("--limit", type=int, default=30, help="schemas of each split")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--peers", default="", help="xgrammar,llguidance,outlines-core")
+    parser.add_argument(
+        "--clock", choices=["wall", "cpu"], default="wall", help="cpu: on a machine that is shared"
+    )
+    parser.add_argument("--problems", action="store_true", help="print those of peers too")
     options = parser.parse_args()
-    vocabulary = from_tokenizer(Tokenizer.from_file(str(options.tokenizer)), [options.eos])
-    _ = vocabulary.trie.plain, vocabulary.trie.special
-    compile_schema({"type": "string"}, vocabulary).matcher().next()
-    tally = measure(sample(options.data, options.limit, options.seed), vocabulary)
-    for problem in tally.problems:
-        print(problem)
-    print(json.dumps({"agentrt": tally.summary()}))
+    if options.tokenizer is None:
+        options.tokenizer = resolve(None).folder / "tokenizer.json"
+    rows = sample(options.data, options.limit, options.seed)
+    measured = {name: measure(name, rows, options) for name in _chosen(options.peers)}
+    show(
+        f"{len(rows)} schemas",
+        ["engine", "compiled", "right", "valid refused", "invalid accepted", "first mask ms p50/95",
+         "mask us p50/95/99", "forced"],
+        [
+            (
+                name, m["compiled"], m["right"], "{} of {}".format(*m["valid_refused"]),
+                "{} of {}".format(*m["invalid_accepted"]),
+                "{p50} / {p95}".format(**m["ttfm_ms"]),
+                "{p50} / {p95} / {p99}".format(**m["mask_us"]), m["forced_share"],
+            )
+            for name, m in measured.items()
+        ],
+    )  # fmt: skip
+    finish(measured)
 
 
 if __name__ == "__main__":

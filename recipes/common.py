@@ -50,7 +50,7 @@ async def opened(model: str | None) -> AsyncGenerator[Runtime]:
 class _Text(HTMLParser):
     """The text of a page, one line for each block."""
 
-    BLOCKS = frozenset("p div li tr h1 h2 h3 br table ul article aside footer nav".split())
+    BLOCKS = frozenset(("p", "div", "li", "tr", "h1", "h2", "h3", "br", "table", "ul", "aside"))
     SKIPPED = frozenset(("script", "style", "title", "nav", "footer", "button"))
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class _Text(HTMLParser):
         self.parts: list[str] = []
         self._skipping = 0
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:
+    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - the signature of HTMLParser
         self._skipping += tag in self.SKIPPED
         self.parts.append("\n" if tag in self.BLOCKS else " ")
 

@@ -27,7 +27,7 @@ class Product(BaseModel):
 
 
 EXAMPLE = (
-    "Copper pan\nEUR 64.00\n28 cm, for gas and wood\nSold out\nYou may also like: Tea towel (EUR 6)",
+    "Copper pan\nEUR 64.00\n28 cm\nSold out\nYou may also like: Tea towel (EUR 6)",
     Product(name="Copper pan", price=64, available="sold out"),
 )
 

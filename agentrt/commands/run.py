@@ -122,14 +122,12 @@ def _parsed(found: Program[..., Any], asked: argparse.Namespace) -> dict[str, An
 async def _run_program(
     found: Program[..., Any], given: dict[str, Any], asked: argparse.Namespace
 ) -> None:
-    from agentrt.programs import State
     from agentrt.runtime.runtime import Runtime
 
     async with Runtime(asked.model) as runtime:
         began = time.perf_counter()
-        options: Any = {**found.defaults, **sampling_of(asked)}
         async with _live_view(asked):
-            result = await found.on(State(runtime, **options), **given)
+            result = await found.using(**sampling_of(asked))(**given)
         seconds = time.perf_counter() - began
         usage = runtime.stats().usage
     if asked.json:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agentrt.commands.common import add_json, add_model, load_type, print_json
+from agentrt.errors import SchemaError
 
 if TYPE_CHECKING:
     import argparse
+
+    from agentrt.schema import Grammar
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
@@ -22,8 +25,6 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> int:
-    from agentrt.errors import SchemaError
-
     kind = load_type(asked.type)
     try:
         facts = _facts(kind, asked.model)
@@ -45,25 +46,33 @@ def _facts(kind: Any, model: str | None) -> dict[str, Any]:
     from agentrt.runtime.codec import ModelCodec
     from agentrt.runtime.models import resolve
     from agentrt.schema import compile_schema, schema_of
-    from agentrt.schema.survey import survey
-    from agentrt.schema.view import regex_view
+    from agentrt.schema.statistics import count_states
 
     schema = kind if isinstance(kind, dict) else schema_of(kind)
     files = resolve(model)
     grammar = compile_schema(kind, ModelCodec(files).vocabulary)
-    found = survey(grammar)
+    states, is_whole = count_states(grammar)
+    figures = grammar.statistics()
     return {
         "model": files.name,
         "fields": describe(schema),
-        "regex": regex_view(schema),
-        "states": found.states,
-        "all_states": found.is_whole,
-        "min_tokens": grammar.min_tokens,
-        "shortest": found.shortest,
-        "shortest_tokens": found.tokens,
-        "shortest_forced": found.forced,
+        **_regex(grammar),
+        "states": states,
+        "all_states": is_whole,
+        "min_tokens": figures.min_tokens,
+        "shortest": figures.shortest,
+        "shortest_tokens": figures.shortest_tokens,
+        "shortest_forced": figures.forced_tokens,
         "schema": schema,
     }
+
+
+def _regex(grammar: Grammar) -> dict[str, str | None]:
+    """The regex of a flat schema, or why there is none."""
+    try:
+        return {"regex": grammar.regex(most=2_000), "no_regex": None}
+    except SchemaError as error:
+        return {"regex": None, "no_regex": str(error)}
 
 
 def _show(facts: dict[str, Any]) -> None:
@@ -72,7 +81,7 @@ def _show(facts: dict[str, Any]) -> None:
     share = forced / max(tokens, 1)
     if facts["fields"]:
         print(facts["fields"])
-    print(f"regex       {facts['regex'] or 'none to be read: it holds free text, lists or bounds'}")
+    print(f"regex       {facts['regex'] or 'none: ' + facts['no_regex']}")
     print(f"automaton   {states} states")
     print(f"min tokens  {facts['min_tokens']} ({facts['model']})")
     print(f"shortest    {facts['shortest']}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from agentrt.cachefolder import cache_dir
 from agentrt.errors import NativeUnavailable, StorageError
-from agentrt.runtime.models.storage import cache_dir
 from agentrt.runtime.native import load as load_kernels
 
 

@@ -6,14 +6,18 @@ from agentrt.schema.grammar import Grammar, fill_masks
 from agentrt.schema.limits import CompileCancelled
 from agentrt.schema.matcher import GrammarMatcher
 from agentrt.schema.partial import MISSING, Missing, Partial, Span, partial, token_spans
+from agentrt.schema.scores import FieldScore, field_scores
+from agentrt.schema.statistics import GrammarStats
 from agentrt.schema.tokens.vocabulary import Vocabulary, from_tokenizer
 from agentrt.schema.types import schema_of, validate_text
 
 __all__ = [
     "MISSING",
     "CompileCancelled",
+    "FieldScore",
     "Grammar",
     "GrammarMatcher",
+    "GrammarStats",
     "Missing",
     "Partial",
     "Span",
@@ -22,6 +26,7 @@ __all__ = [
     "compile_regex",
     "compile_schema",
     "compiled_in_thread",
+    "field_scores",
     "fill_masks",
     "from_tokenizer",
     "partial",

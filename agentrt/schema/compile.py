@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import json
-from collections import OrderedDict
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentrt.errors import SchemaError, UnsatisfiableSchema
 from agentrt.schema.algebra.space import Space
 from agentrt.schema.grammar import Grammar
+from agentrt.schema.kept import Kept
 from agentrt.schema.limits import Limits, limited
 from agentrt.schema.load.loader import Loader, LoadOptions
 from agentrt.schema.load.patterns import of_tree
@@ -93,9 +93,10 @@ def compile_choices(choices: Sequence[str], vocabulary: Any = None) -> Grammar:
     return _compiled(source, _vocabulary(vocabulary), Limits())
 
 
-def rebuilt(source: Source, vocabulary: Vocabulary | None) -> Grammar:
-    """The grammar of a source, compiled anew."""
-    return _compiled(source, vocabulary, Limits(deadline=None))
+def rebuilt(source: Source, vocabulary: Vocabulary | None, jumps: bool) -> Grammar:
+    """The grammar of a source, compiled anew where it is not among those kept."""
+    grammar = _compiled(source, vocabulary, Limits(deadline=None))
+    return grammar if jumps else grammar.without_jumps()
 
 
 def _plain_numbers(schema: Any, text: str) -> Literal["none", "integers", "all"]:
@@ -124,27 +125,36 @@ def _vocabulary(given: Any) -> Vocabulary | None:
     return from_tokenizer(given)
 
 
-_MOST_KEPT = 64
-_kept: OrderedDict[tuple[Source, str], Grammar] = OrderedDict()
-_lock = Lock()
+def _forget(grammar: Grammar) -> None:
+    """Keeps on disk what a grammar's masks took long to work out."""
+    if grammar.vocabulary is not None:
+        grammar.engine.learned.save()
+
+
+_kept: Kept[Grammar] = Kept(64, _forget)
+
+
+@atexit.register
+def save_learned() -> None:
+    """Writes what the grammars kept in memory have learned, for the next process to read."""
+    for grammar in _kept.all():
+        _forget(grammar)
 
 
 def _compiled(source: Source, vocabulary: Vocabulary | None, limits: Limits) -> Grammar:
     """The grammar, from those compiled lately if it is among them."""
-    key = (source, "" if vocabulary is None else vocabulary.fingerprint)
-    with _lock:
-        found = _kept.get(key)
-        if found is not None:
-            _kept.move_to_end(key)
-            return found
-    with limited(limits):
-        machine = _machine(source)
-    grammar = Grammar(source, machine, vocabulary)
-    with _lock:
-        _kept[key] = grammar
-        while len(_kept) > _MOST_KEPT:
-            _kept.popitem(last=False)
-    return grammar
+
+    def make() -> Grammar:
+        with limited(limits):
+            machine = _machine(source)
+        grammar = Grammar(source, machine, vocabulary)
+        if vocabulary is not None:
+            # here, and not when the first mask is asked for: this is no engine's thread
+            grammar.engine.learned.load()
+        return grammar
+
+    key = (source, None if vocabulary is None else vocabulary.fingerprint)
+    return _kept.get(key, make, limits)
 
 
 def _check_characters(text: str, document: Any) -> None:

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agentrt.schema.flat.view import flat_regex
+from agentrt.schema.learned.learned import Learned, entry_key
 from agentrt.schema.matcher import GrammarMatcher
+from agentrt.schema.statistics import GrammarStats, statistics
 from agentrt.schema.tokens.budget import Budget
 from agentrt.schema.tokens.jump import Jumps
 from agentrt.schema.tokens.leaves import Leaves
@@ -41,6 +44,7 @@ class Engine:
 
     machine: Machine
     vocabulary: Vocabulary
+    source: Source
 
     @cached_property
     def masks(self) -> Masks:
@@ -55,6 +59,11 @@ class Engine:
         return Jumps(self.machine, self.vocabulary)
 
     @cached_property
+    def learned(self) -> Learned:
+        key = entry_key(self.source, self.vocabulary.fingerprint)
+        return Learned(key, self.machine, self.masks)
+
+    @cached_property
     def end_mask(self) -> np.ndarray:
         mask = np.zeros(self.vocabulary.words, dtype=np.uint32)
         for token in self.vocabulary.eos_ids:
@@ -65,11 +74,20 @@ class Engine:
 class Grammar:
     """Makes matchers (the protocol is `agentrt.matching.Constraint`). Safe to share and to pickle.
 
-    `source` is what it was compiled from.
+    `source` is what it was compiled from; `jumps` is whether its matchers report text that can only
+    be one thing as Forced.
     """
 
-    def __init__(self, source: Source, machine: Machine, vocabulary: Vocabulary | None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        machine: Machine,
+        vocabulary: Vocabulary | None,
+        *,
+        jumps: bool = True,
+    ) -> None:
         self.source = source
+        self.jumps = jumps
         self._machine = machine
         self.vocabulary = vocabulary
 
@@ -79,13 +97,13 @@ class Grammar:
     def __reduce__(self) -> tuple[Any, ...]:
         from agentrt.schema.compile import rebuilt
 
-        return rebuilt, (self.source, self.vocabulary)
+        return rebuilt, (self.source, self.vocabulary, self.jumps)
 
     @cached_property
     def engine(self) -> Engine:
         if self.vocabulary is None:
             raise ValueError("this grammar was compiled without a vocabulary: it only matches text")
-        return Engine(self._machine, self.vocabulary)
+        return Engine(self._machine, self.vocabulary, self.source)
 
     def matches(self, text: bytes | str) -> bool:
         """Whether a whole text matches."""
@@ -107,10 +125,31 @@ class Grammar:
     def _min_tokens(self) -> int:
         return self.engine.budget.cost(self._machine.start)
 
-    def matcher(self, *, jump: bool = True) -> GrammarMatcher:
-        """A fresh matcher at the start of the text."""
+    def regex(self, *, most: int = 20_000) -> str:
+        """One regex of Python's `re` that `re.fullmatch` takes the same texts by, for people.
+
+        At most `most` characters. Raises SchemaError, with pointer and reason, for what is not flat
+        or not small.
+        """
+        return flat_regex(self.source, self._machine, most)
+
+    def statistics(self) -> GrammarStats:
+        """Its figures as it stands: sizes, the shortest text, how much of that is forced."""
+        return statistics(self)
+
+    def matcher(self, *, jump: bool | None = None) -> GrammarMatcher:
+        """A fresh matcher at the start of the text; `jump` is the grammar's `jumps` by default."""
         self._machine.trim()
-        return GrammarMatcher(self, jump=jump)
+        return GrammarMatcher(self, jump=self.jumps if jump is None else jump)
+
+    def without_jumps(self) -> Grammar:
+        """The same grammar, every token of whose texts the model chooses, under a mask."""
+        if not self.jumps:
+            return self
+        other = Grammar(self.source, self._machine, self.vocabulary, jumps=False)
+        if self.vocabulary is not None:
+            other.engine = self.engine  # what both work out is the same
+        return other
 
 
 def fill_masks(

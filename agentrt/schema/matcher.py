@@ -40,9 +40,11 @@ class GrammarMatcher:
             forced = self._engine.jumps.of(current)
             if forced and (tokens_left is None or self._leaves_time(forced, tokens_left)):
                 return Forced(forced)
-        if tokens_left is None:
-            return Allowed(self._engine.masks.of(current))
-        return Allowed(self._budgeted(current, tokens_left))
+        masks = self._engine.masks
+        mask = masks.of(current) if tokens_left is None else self._budgeted(current, tokens_left)
+        if masks.slow:
+            self._engine.learned.note(self.text, current)
+        return Allowed(mask)
 
     def _leaves_time(self, forced: tuple[int, ...], tokens_left: int) -> bool:
         reached: Configuration | None = self._path[-1]

@@ -13,6 +13,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from agentrt.errors import SchemaError
+from agentrt.schema.dates import Bound, date_pattern
 
 if TYPE_CHECKING:
     from pydantic_core import core_schema
@@ -91,11 +92,16 @@ def adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
+_BOUNDS: tuple[Bound, ...] = ("gt", "ge", "lt", "le")
+
+
 def _refuse_bounds(schema: Any) -> None:
-    for bound in ("gt", "ge", "lt", "le"):
+    """With time zones and fractions, what is later is not what is greater as a text."""
+    for bound in _BOUNDS:
         if schema.get(bound) is not None:
             raise PydanticInvalidForJsonSchema(
-                f"a bound on dates and times ({bound}) is not enforced; validate it afterwards"
+                f"a bound on times ({bound}) is not enforced; validate it afterwards, or bound a "
+                "date"
             )
 
 
@@ -127,11 +133,12 @@ class _Strict(GenerateJsonSchema):
         return number
 
     def date_schema(self, schema: core_schema.DateSchema) -> JsonSchemaValue:
-        _refuse_bounds(schema)
+        """Dates are in order as texts, so their bounds are patterns."""
         found = {**super().date_schema(schema), "pattern": _DATE_RANGE}
-        return (
-            {"allOf": [found, {"pattern": _NOW[schema["now_op"]]}]} if "now_op" in schema else found
-        )
+        patterns = [_NOW[schema["now_op"]]] if "now_op" in schema else []
+        bounds: dict[str, Any] = dict(schema)
+        patterns += [date_pattern(b, bounds[b]) for b in _BOUNDS if bounds.get(b) is not None]
+        return {"allOf": [found, *({"pattern": p} for p in patterns)]} if patterns else found
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
         _refuse_bounds(schema)

@@ -8,6 +8,11 @@ with trace.latest_run() as run:
         print(span.name, span.duration_s)
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from agentrt.trace.config import TraceConfig, configure
 from agentrt.trace.reading import RecordedRun
 from agentrt.trace.records import RunInfo, RunState
@@ -28,8 +33,12 @@ from agentrt.trace.spans import (
     start_span,
 )
 
+if TYPE_CHECKING:
+    from agentrt.trace.viewer import LiveView, live_view
+
 __all__ = [
     "Event",
+    "LiveView",
     "RecordedRun",
     "Recording",
     "RunInfo",
@@ -48,9 +57,17 @@ __all__ = [
     "is_recording",
     "latest_run",
     "list_runs",
+    "live_view",
     "open_run",
     "recording",
     "remove_sink",
     "span",
     "start_span",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # The viewer stands above the programs, and spans below them: it is loaded when it is asked for.
+    if name in {"LiveView", "live_view"}:
+        return getattr(importlib.import_module("agentrt.trace.viewer"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

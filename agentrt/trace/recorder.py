@@ -48,6 +48,7 @@ class Recorder:
     ) -> None:
         self.path = run_path(config.place, run.run_id)
         self._run = run
+        self._run_id = run.run_id
         self._config = config
         self._most_pending = most_pending
         self._privacy = Privacy(content=config.content, redact=config.redact)
@@ -94,7 +95,7 @@ class Recorder:
         return runtime
 
     def started(self, span: Span) -> None:
-        if span.run_id != self._run.run_id:
+        if span.run_id != self._run_id:
             return
         if len(self._pending) < 2 * self._most_pending:
             self._pending.append(span)
@@ -110,7 +111,7 @@ class Recorder:
             self._detail(span, (span, event))
 
     def ended(self, span: Span) -> None:
-        if span.run_id != self._run.run_id:
+        if span.run_id != self._run_id:
             return
         if span.id in self._refused:
             self._refused.discard(span.id)
@@ -120,7 +121,7 @@ class Recorder:
         self._pending.append(span)
 
     def _detail(self, span: Span, what: Pending) -> None:
-        if span.run_id != self._run.run_id or span.id in self._refused:
+        if span.run_id != self._run_id or span.id in self._refused:
             return
         if len(self._pending) < self._most_pending:
             self._pending.append(what)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agentrt.trace import attributes as names
 from agentrt.trace.chunks import ChunkWriter
-from agentrt.trace.encoding import pack, pack_floats, pack_ids
+from agentrt.trace.encoding import pack, pack_floats, pack_ids, unpack_ids
 from agentrt.trace.spans import SpanStatus
 
 if TYPE_CHECKING:
@@ -42,6 +42,18 @@ FLOATS = {names.PROMPT_LOGPROBS, names.TOKEN_LOGPROBS}
 TEXTS = {names.PROMPT_TEXT, names.OUTPUT_TEXT, names.TOKEN_KINDS}
 """Large attributes that are texts; those not listed here are JSON."""
 TOKENS = {names.PROMPT_IDS, names.TOKEN_IDS, names.OUTPUT_TEXT}
+
+_LARGE, _DERIVED = -1, -2
+_PLACES = (
+    {key: place for place, key in enumerate(NUMBERS)}
+    | dict.fromkeys(names.LARGE, _LARGE)
+    | dict.fromkeys(DERIVED, _DERIVED)
+)
+"""Where each attribute goes: into which column, apart, or nowhere; the others into shared JSON."""
+_INPUT, _CACHED, _SAMPLED, _FORCED = (
+    list(NUMBERS.values()).index(f"{column}_tokens")
+    for column in ("input", "cached", "sampled", "forced")
+)
 
 _MOST_INTERNED = 1 << 14
 Row = tuple[Any, ...]
@@ -95,6 +107,8 @@ class RowWriter:
     def take(self) -> tuple[Rows, list[Row]]:
         """The rows made since the last call, and those of chunks."""
         rows, chunks = self.rows, self.chunks.rows
+        for _, runtime, _, ids in chunks:
+            self._spell(self._runtimes[runtime], unpack_ids(ids))
         self.rows, self.chunks.rows = Rows(), []
         return rows, chunks
 
@@ -112,7 +126,8 @@ class RowWriter:
         ended_ns = span.ended_ns
         status = span.status if ended_ns is not None else SpanStatus.RUNNING
         plain, large, numbers = _sorted(dict(span.attributes))
-        if numbers or names.PROMPT_IDS in large:
+        if numbers is not None or names.PROMPT_IDS in large:
+            numbers = numbers if numbers is not None else [None] * len(NUMBERS)
             self._generation(span.id, numbers, large if content else {})
         if large and content:
             self._contents(span.id, large)
@@ -132,13 +147,16 @@ class RowWriter:
             del self._open[span.id]
             self._count(status, numbers)
 
-    def _count(self, status: SpanStatus, numbers: Mapping[str, Any]) -> None:
+    def _count(self, status: SpanStatus, numbers: list[Any] | None) -> None:
         totals = self.totals
-        totals.failed += status is SpanStatus.ERROR
-        if "input_tokens" in numbers:
+        if status is SpanStatus.ERROR:
+            totals.failed += 1
+        if numbers is not None and numbers[_INPUT] is not None:
             totals.generations += 1
-            for key in ("input_tokens", "cached_tokens", "sampled_tokens", "forced_tokens"):
-                setattr(totals, key, getattr(totals, key) + numbers.get(key, 0))
+            totals.input_tokens += numbers[_INPUT]
+            totals.cached_tokens += numbers[_CACHED] or 0
+            totals.sampled_tokens += numbers[_SAMPLED] or 0
+            totals.forced_tokens += numbers[_FORCED] or 0
 
     def _intern(self, plain: dict[str, Value]) -> int | None:
         if not plain:
@@ -153,18 +171,14 @@ class RowWriter:
             self.rows.attributes.append((known, text))
         return known
 
-    def _generation(
-        self, span_id: int, numbers: Mapping[str, Any], large: dict[str, Value]
-    ) -> None:
+    def _generation(self, span_id: int, numbers: list[Any], large: dict[str, Value]) -> None:
         """The row of numbers, and into it from `large` what is better kept as tokens."""
-        runtime = self._runtimes.get(numbers.get("runtime"))
+        runtime = self._runtimes.get(numbers[0])
         prompt, output, chars = None, None, None
         if runtime is not None:
             prompt = self._prompt(runtime, large)
             output, chars = self._output(runtime, large)
-        self.rows.generations.append(
-            (span_id, *[numbers.get(column) for column in NUMBERS.values()], prompt, output, chars)
-        )
+        self.rows.generations.append((span_id, *numbers, prompt, output, chars))
 
     def _prompt(self, runtime: RecordedRuntime, large: dict[str, Value]) -> int | None:
         ids = cast("Sequence[int] | None", large.pop(names.PROMPT_IDS, None))
@@ -173,9 +187,7 @@ class RowWriter:
         if self.privacy.redacts and not self.privacy.passes(text := _text(runtime, ids)):
             large[names.PROMPT_TEXT] = text
             return None
-        chunk = self.chunks.add(runtime.id, ids)
-        self._spell(runtime, ids)
-        return chunk
+        return self.chunks.add(runtime.id, ids)
 
     def _output(
         self, runtime: RecordedRuntime, large: dict[str, Value]
@@ -213,14 +225,22 @@ class RowWriter:
 
 def _sorted(
     given: dict[str, Value],
-) -> tuple[dict[str, Value], dict[str, Value], dict[str, Any]]:
-    """Attributes by where they are stored: as shared JSON, apart, in columns."""
-    numbers = {column: given.pop(key) for key, column in NUMBERS.items() if key in given}
-    if "sampled_tokens" in numbers:
-        for key in DERIVED:
-            given.pop(key, None)
-    large = {key: given.pop(key) for key in given.keys() & names.LARGE}
-    return given, large, numbers
+) -> tuple[dict[str, Value], dict[str, Value], list[Any] | None]:
+    """Attributes by where they are stored: in shared JSON, apart, in columns (None: in none)."""
+    plain: dict[str, Value] = {}
+    large: dict[str, Value] = {}
+    numbers: list[Any] = [None] * len(NUMBERS)
+    counted = False
+    for key, value in given.items():
+        place = _PLACES.get(key)
+        if place is None:
+            plain[key] = value
+        elif place >= 0:
+            numbers[place] = value
+            counted = True
+        elif place == _LARGE:
+            large[key] = value
+    return plain, large, numbers if counted else None
 
 
 def _encoded(key: str, value: Value) -> bytes:
@@ -237,7 +257,7 @@ def _text(runtime: RecordedRuntime, ids: Sequence[int]) -> str:
 
 def as_json(value: object) -> str:
     """Any value as JSON text; what JSON has no form for by its repr."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+    return _ENCODER.encode(value)
 
 
 def _plain(value: object) -> object:
@@ -247,3 +267,6 @@ def _plain(value: object) -> object:
     if isinstance(value, Sequence | set | frozenset):
         return list(cast("Sequence[object]", value))
     return repr(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain)

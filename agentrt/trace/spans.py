@@ -222,7 +222,10 @@ class Span:
         changes = _evaluated(attributes, more)
         self.attributes.update(changes)
         for sink in _sinks:
-            _tell(sink, lambda sink: sink.changed(self, changes))
+            try:
+                sink.changed(self, changes)
+            except Exception as error:
+                _let_go(sink, error)
 
     def event(
         self, name: str, attributes: Mapping[str, Lazy] | None = None, /, **more: Lazy
@@ -232,7 +235,10 @@ class Span:
             return
         event = Event(name, now_ns(), _evaluated(attributes, more))
         for sink in _sinks:
-            _tell(sink, lambda sink: sink.event(self, event))
+            try:
+                sink.event(self, event)
+            except Exception as error:
+                _let_go(sink, error)
 
     def end(self, error: BaseException | None = None) -> None:
         """Ends the span, well or with what stopped it; once, later calls change nothing."""
@@ -251,7 +257,10 @@ class Span:
         self.status = status
         self.ended_ns = now_ns()
         for sink in _sinks:
-            _tell(sink, lambda sink: sink.ended(self))
+            try:
+                sink.ended(self)
+            except Exception as error:
+                _let_go(sink, error)
 
     def __enter__(self) -> Self:
         self._outer = _current.get()
@@ -290,7 +299,10 @@ def start_span(
         if attributes:
             made.attributes.update(_evaluated(attributes, {}))
         for sink in _sinks:
-            _tell(sink, lambda sink: sink.started(made))
+            try:
+                sink.started(made)
+            except Exception as error:
+                _let_go(sink, error)
     return made
 
 
@@ -364,9 +376,7 @@ def _evaluated(attributes: Mapping[str, Lazy] | None, more: Mapping[str, Lazy]) 
     return {key: value() if callable(value) else value for key, value in both.items()}
 
 
-def _tell(sink: Sink, tell: Callable[[Sink], None]) -> None:
-    try:
-        tell(sink)
-    except Exception as error:  # whatever watches a program must not be able to stop it
-        remove_sink(sink)
-        warnings.warn(f"{sink!r} failed and records no more: {error!r}", stacklevel=4)
+def _let_go(sink: Sink, error: Exception) -> None:
+    """Whatever watches a program must not be able to stop it."""
+    remove_sink(sink)
+    warnings.warn(f"{sink!r} failed and records no more: {error!r}", stacklevel=4)

@@ -20,33 +20,34 @@ class Bound:
         self.computed = 0
         self.asked_again = 0  # the last known token of a prompt, to sample or score from it
         self._decoded = 0
-        self._slots: dict[int, int] = {}
+        self._prefix_at: dict[int, int] = {-1: 0}  # by slot; one number for each distinct prefix
         self._asked: set[int] = set()  # prefixes that a prompt wanted computed
         self._written: set[int] = set()  # prefixes that decoding made
 
     def __call__(self, batch: Batch) -> None:
         layout = batch.layout
         self.computed += layout.num_tokens
-        self._slots |= zip(layout.out_slots.tolist(), layout.token_ids.tolist(), strict=True)
+        for slot in layout.out_slots.tolist():
+            self._prefix_at.pop(slot, None)
         decoding = {sample.row for sample in batch.samples if sample.history}
         rows, kv = layout.q_indptr.tolist(), layout.kv_indptr.tolist()
-        for i in range(len(rows) - 1):
-            new = rows[i + 1] - rows[i]
-            prefixes = self._prefixes(layout.kv_slots[kv[i] : kv[i + 1]].tolist())[-new:]
+        tokens = layout.token_ids.tolist()
+
+        def start(i: int) -> int:
+            return kv[i + 1] - kv[i] - (rows[i + 1] - rows[i])
+
+        for i in sorted(range(len(rows) - 1), key=start):  # what one stands on is seen before it
+            new = tokens[rows[i] : rows[i + 1]]
+            slots = [-1, *layout.kv_slots[kv[i] : kv[i + 1]].tolist()][-len(new) - 1 :]
+            for before, slot, token in zip(slots, slots[1:], new, strict=False):
+                self._prefix_at[slot] = hash((self._prefix_at[before], token))
+            prefixes = [self._prefix_at[slot] for slot in slots[1:]]
             if rows[i + 1] - 1 in decoding:
-                self._decoded += new
+                self._decoded += len(new)
                 self._written.update(prefixes)
             else:
-                known = prefixes[0] in self._asked.union(self._written)
-                self.asked_again += known
+                self.asked_again += prefixes[0] in self._asked or prefixes[0] in self._written
                 self._asked.update(prefixes)
-
-    def _prefixes(self, slots: list[int]) -> list[int]:
-        """One number for every prefix of the sequence that stands in `slots`."""
-        found = [0]
-        for slot in slots:
-            found.append(hash((found[-1], self._slots[slot])))
-        return found[1:]
 
     @property
     def least(self) -> int:

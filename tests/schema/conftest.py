@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from agentrt.schema import Vocabulary
+from agentrt.schema.compile import _kept
 
 WORDS = [
     '{"', '":', '":"', '","', '"}', '"]', '["', '{}', "[]", '""', "},", "],", "true", "false",
@@ -12,6 +15,15 @@ WORDS = [
     "name", "na", "me", "age", "ab", "abc", "kids", "12", "0.5", ".0", "e+", "\\n", "\\u00", "\\\"",
     '","name":"', '":{"', " the", "  ", "\u00e9", "\u4f60\u597d", "\U0001f600", '"a"', ',"a":1',
 ]  # fmt: skip
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nothing is read from the user's cache, or written there, at the end of the process either."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AGENTRT_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+        _kept.clear()
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,19 @@ import uuid
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 import pytest
-from pydantic import UUID4, AnyUrl, BaseModel, Field, HttpUrl, IPvAnyAddress, Json, RootModel
+from pydantic import (
+    UUID4,
+    AnyUrl,
+    BaseModel,
+    Field,
+    HttpUrl,
+    IPvAnyAddress,
+    Json,
+    RootModel,
+    ValidationError,
+)
 
-from agentrt.errors import SchemaError
+from agentrt.errors import SchemaError, UnsatisfiableSchema
 from agentrt.schema import Vocabulary, compile_schema, schema_of, validate_text
 
 from .test_matcher import walk
@@ -85,9 +95,37 @@ def test_what_is_generated_validates(kind: Any, vocabulary: Vocabulary) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [Json[list[int]], Annotated[datetime.date, Field(gt=datetime.date(2020, 1, 1))]],
+    [Json[list[int]], Annotated[datetime.datetime, Field(gt=datetime.datetime(2020, 1, 1))]],
     ids=str,
 )
 def test_what_no_schema_tells_is_refused(kind: Any) -> None:
     with pytest.raises(SchemaError, match="not enforced"):
         schema_of(kind)
+
+
+DAY = datetime.timedelta(days=1)
+
+
+@pytest.mark.parametrize("bound", ["ge", "gt", "le", "lt"])
+@pytest.mark.parametrize(
+    "given",
+    [datetime.date(2020, 2, 29), datetime.date(1999, 12, 31), datetime.date(2000, 1, 1)],
+)
+def test_bounds_on_dates_are_enforced(bound: str, given: datetime.date) -> None:
+    kind = Annotated[datetime.date, Field(**{bound: given})]
+    grammar = compile_schema(kind)
+    around = [given + n * DAY for n in (-400, -31, -2, -1, 0, 1, 2, 31, 400)]
+    for day in [*around, datetime.date.min, datetime.date.max]:
+        text = f'"{day.isoformat()}"'
+        try:
+            validate_text(kind, text)
+        except ValidationError:
+            assert not grammar.matches(text), text
+        else:
+            assert grammar.matches(text), text
+
+
+def test_bounds_on_dates_that_leave_none_are_refused() -> None:
+    for bound in ({"gt": datetime.date.max}, {"lt": datetime.date.min}):
+        with pytest.raises(UnsatisfiableSchema):
+            compile_schema(Annotated[datetime.date, Field(**bound)])

@@ -13,9 +13,10 @@ import zipfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from agentrt.cachefolder import cache_dir
 from agentrt.errors import ModelCorrupt, ModelNotFound
 from agentrt.runtime.models.progress import announce, progress
-from agentrt.runtime.models.storage import cache_dir, disk_full
+from agentrt.runtime.models.storage import disk_full
 from agentrt.runtime.models.store import derived
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentrt.cachefolder import cache_dir
 from agentrt.errors import InvalidRequest, ModelNotFound, StorageError
 from agentrt.runtime.models.fetch import PROVIDED, PULL, fetched
 from agentrt.runtime.models.files import ModelFiles, load_files
-from agentrt.runtime.models.storage import cache_dir, storage_errors
+from agentrt.runtime.models.storage import storage_errors
 from agentrt.runtime.models.store import damaged, derived, forget, is_whole, stored_names
 
 if TYPE_CHECKING:

@@ -1,17 +1,15 @@
-"""Where models are kept, and what is said when that place cannot be written."""
+"""Writing where models are kept, and what is said when that place cannot be written."""
 
 from __future__ import annotations
 
 import errno
-import os
 import re
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import platformdirs
-
+from agentrt.cachefolder import ELSEWHERE
 from agentrt.errors import StorageError
 
 if TYPE_CHECKING:
@@ -19,28 +17,6 @@ if TYPE_CHECKING:
 
 FULL = {errno.ENOSPC, errno.EDQUOT}
 DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
-
-
-def cache_dir() -> Path:
-    """The folder everything fetched or converted is kept in.
-
-    AGENTRT_CACHE_DIR, else XDG_CACHE_HOME/agentrt, else the platform's own cache folder. Raises
-    StorageError for a name that no folder can have.
-    """
-    if own := os.environ.get("AGENTRT_CACHE_DIR"):
-        return _named(own)
-    if shared := os.environ.get("XDG_CACHE_HOME"):
-        return _named(shared) / "agentrt"
-    return platformdirs.user_cache_path("agentrt")
-
-
-def _named(folder: str) -> Path:
-    try:
-        path = Path(folder).expanduser().absolute()
-        path.exists()  # raises only where the system will not even look
-    except (OSError, RuntimeError) as error:
-        raise StorageError(f"{folder} is no cache folder ({error}); {_elsewhere()}") from error
-    return path
 
 
 def make_folder(folder: Path) -> None:
@@ -52,7 +28,7 @@ def make_folder(folder: Path) -> None:
             if error.errno in FULL:
                 raise
             raise StorageError(
-                error.errno, f"{folder} cannot be written ({error}); {_elsewhere()}", str(folder)
+                error.errno, f"{folder} cannot be written ({error}); {ELSEWHERE}", str(folder)
             ) from error
 
 
@@ -73,7 +49,7 @@ def storage_errors(folder: Path, needed_bytes: int | None = None) -> Generator[N
             raise disk_full(folder, needed_bytes) from error
         if code in DENIED and _is_about(error, folder):
             raise StorageError(
-                code, f"{folder} cannot be written ({error}); {_elsewhere()}", str(folder)
+                code, f"{folder} cannot be written ({error}); {ELSEWHERE}", str(folder)
             ) from error
         raise
 
@@ -91,7 +67,7 @@ def disk_full(folder: Path, needed_bytes: int | None) -> StorageError:
     return StorageError(
         errno.ENOSPC,
         f"the disk is full: {folder} needs {needed} bytes and {free:,} are free; "
-        f"make room, or {_elsewhere()}",
+        f"make room, or {ELSEWHERE}",
         str(folder),
     )
 
@@ -112,7 +88,3 @@ def _errno(error: BaseException) -> int | None:
 def _is_about(error: BaseException, folder: Path) -> bool:
     path = error.filename if isinstance(error, OSError) else None
     return path is None or Path(path).absolute().is_relative_to(folder.absolute())
-
-
-def _elsewhere() -> str:
-    return "set AGENTRT_CACHE_DIR to a folder with room that you can write"

@@ -35,7 +35,7 @@ class Configuration:
     `tape` is the text since the outermost array was opened whose items must differ, if one is open.
     """
 
-    __slots__ = ("candidates", "closing", "following", "frames", "number", "tape")
+    __slots__ = ("closing", "following", "frames", "number", "tape")
 
     def __init__(self, number: int, frames: tuple[Frame, ...], tape: bytes | None) -> None:
         self.number = number
@@ -43,7 +43,6 @@ class Configuration:
         self.tape = tape
         self.following: dict[int, Configuration | None] = {}
         self.closing: bytes | None = None
-        self.candidates: tuple[int, ...] | None = None
 
     def __repr__(self) -> str:
         return f"<Configuration {self.number} of {len(self.frames)} frames>"
@@ -93,6 +92,11 @@ class Store:
     @property
     def size(self) -> int:
         return len(self._frames) + len(self._sets)
+
+    @property
+    def places(self) -> int:
+        """How many configurations there are."""
+        return len(self._sets)
 
     def forget(self) -> None:
         """Drops what is interned. Frames in use stay good: equal ones may then exist twice, which

@@ -51,13 +51,8 @@ class NameTree:
         if found is None:
             return None
         if isinstance(found, Pending):
-            kids = self.children[state.node]
-            open_names = any(
-                state.allowed & self.below[target]
-                and any(lo <= cp <= hi for lo, hi in found.ranges)
-                for cp, target in kids.items()
-            )
-            return AtName(state.node, state.allowed, found) if open_names else None
+            following = AtName(state.node, state.allowed, found)
+            return following if self.possible(following) else None
         if found == CLOSE:
             index = self.ends[state.node]
             return index if index >= 0 and state.allowed >> index & 1 else None
@@ -67,6 +62,16 @@ class NameTree:
         # only the names below matter from here on, so that states of different objects meet
         allowed = state.allowed & self.below[target]
         return AtName(target, allowed, None) if allowed else None
+
+    def possible(self, state: AtName) -> int:
+        """The allowed names that the key can still become."""
+        if state.pending is None:
+            return state.allowed & self.below[state.node]
+        names = 0
+        for code_point, target in self.children[state.node].items():
+            if any(lo <= code_point <= hi for lo, hi in state.pending.ranges):
+                names |= self.below[target]
+        return names & state.allowed
 
     def first_bytes(self, state: AtName) -> set[int] | None:
         """The bytes that may come next; None where they are many."""

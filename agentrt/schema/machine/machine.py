@@ -12,7 +12,7 @@ from agentrt.schema.machine.codec import Codec
 from agentrt.schema.machine.frames import Configuration, Frame, Store
 from agentrt.schema.machine.items import ArrayNode, Items
 from agentrt.schema.machine.members import Members, ObjectNode
-from agentrt.schema.machine.numbers import RAW, is_integral, number_text
+from agentrt.schema.machine.numbers import RAW, NumberText, is_integral, number_text
 from agentrt.schema.machine.texts import LiteralText, StringText, TextAutomaton
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Machine:
         self._arrays: dict[ArrayShape, ArrayNode] = {}
         self._objects: dict[ObjectShape, ObjectNode] = {}
         self._strings: dict[Strings, StringText] = {}
+        self._number_texts: dict[Numbers, StringText | NumberText] = {}
         self._starts: dict[Expr, dict[int, list[object]]] = {}
         self._done = self.store.configuration([self.store.frame(at.Done(), None)])
         self.start = self.store.configuration([self.store.frame(at.Start(root), self._done)])
@@ -85,6 +86,11 @@ class Machine:
             found = self._arrays[shape] = ArrayNode(self, shape)
         return found
 
+    @property
+    def tells_items_apart(self) -> bool:
+        """Whether it has come upon arrays whose items must differ."""
+        return any(node.plan.unique for node in self._arrays.values())
+
     def object(self, shape: ObjectShape) -> ObjectNode:
         found = self._objects.get(shape)
         if found is None:
@@ -96,6 +102,14 @@ class Machine:
         if found is None:
             found = self._strings[strings] = StringText(
                 strings, self.codec if strings.dfa is None else self.plain_codec
+            )
+        return found
+
+    def number(self, numbers: Numbers) -> StringText | NumberText:
+        found = self._number_texts.get(numbers)
+        if found is None:
+            found = self._number_texts[numbers] = number_text(
+                numbers, self.options.max_digits, plain=self.is_plain(numbers)
             )
         return found
 
@@ -120,6 +134,17 @@ class Machine:
             self.start = self.store.configuration(first)
             for node in self._objects.values():
                 node.openings.clear()
+
+    def sizes(self) -> dict[str, int]:
+        """How much has been met of what the schema can lead to."""
+        automata = [t.dfa for t in self._strings.values() if t.dfa is not None]
+        return {
+            "places": self.store.places,
+            "objects": len(self._objects),
+            "arrays": len(self._arrays),
+            "automata": len(automata),
+            "automaton_states": sum(len(dfa.rows) for dfa in automata),
+        }
 
     def run(self, configuration: Configuration, text: bytes) -> Configuration | None:
         """What a text leads to; None where it is not allowed."""
@@ -229,7 +254,7 @@ class Machine:
                 text = self.string(strings)
                 out.setdefault(_QUOTE, []).append(at.InText(text, text.start()))
         for numbers in values.numbers:
-            text = number_text(numbers, self.options.max_digits, plain=self._is_plain(numbers))
+            text = self.number(numbers)
             for byte in b"-0123456789":
                 first = None if numbers.is_empty else text.step(text.start(), byte)
                 if first is not None:
@@ -246,7 +271,7 @@ class Machine:
                 out.setdefault(0x7B, []).append(first)
         return out
 
-    def _is_plain(self, numbers: Numbers) -> bool:
+    def is_plain(self, numbers: Numbers) -> bool:
         mode = self.options.plain_numbers
         return mode == "all" or (mode == "integers" and is_integral(numbers))
 

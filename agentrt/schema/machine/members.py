@@ -52,13 +52,13 @@ class Members:
         if self.machine.is_space(byte):
             return self.machine.spaced(state, 1, parents)
         if state.phase == "after":
-            if byte == _COMMA and self._keys(state):
+            if byte == _COMMA and self.keys(state):
                 return self.machine.separated(state._replace(phase="next"), parents)
         elif byte == _QUOTE:
             keying = self.machine.store.configuration(
                 [self.machine.store.frame(state._replace(phase="key"), parents)]
             )
-            return [self.machine.store.frame(key, keying) for key in self._keys(state)]
+            return [self.machine.store.frame(key, keying) for key in self.keys(state)]
         if byte == _END and state.phase != "next":
             return parents.frames if self.may_end(state) else ()
         return ()
@@ -71,7 +71,7 @@ class Members:
             and state.members >= plan.shape.lo
         )
 
-    def _keys(self, state: at.InObject) -> list[object]:
+    def keys(self, state: at.InObject) -> list[object]:
         """The states of the keys that may come next, after their opening quote."""
         openings = state.node.openings
         key = (state.seen, state.passed, state.members, state.met, state.others)

@@ -49,32 +49,40 @@ def number_text(
     """
     if numbers.points is not None:
         return StringText(_spellings(numbers.points, plain=plain), RAW)
-    if numbers == EVERY_NUMBER:
-        return StringText(_any_number(max_digits, plain=plain), RAW)
-    if numbers == INTEGERS:
-        return StringText(_any_integer(max_digits, plain=plain), RAW)
+    pattern = known_pattern(numbers, max_digits, plain=plain)
+    if pattern is not None:
+        return StringText(_of_pattern(pattern), RAW)
     return NumberText(numbers, max_digits, plain=plain)
 
 
-@lru_cache(maxsize=8)
-def _any_number(digits: int, *, plain: bool) -> Strings:
-    pattern = rf"-?(0|[1-9][0-9]{{0,{digits - 1}}})(\.[0-9]{{1,{digits}}})?"
-    if not plain:
-        pattern += "([eE][+-]?[0-9]{1,3})?"
+def known_pattern(numbers: Numbers, max_digits: int, *, plain: bool) -> str | None:
+    """The regex of the spellings of a set that has no bounds; None for the others."""
+    if numbers == EVERY_NUMBER:
+        return _any_number(max_digits, plain=plain)
+    return _any_integer(max_digits, plain=plain) if numbers == INTEGERS else None
+
+
+@lru_cache(maxsize=16)
+def _of_pattern(pattern: str) -> Strings:
     return Strings(determinise(parse(pattern, dialect="ecma")))
 
 
-@lru_cache(maxsize=8)
-def _any_integer(digits: int, *, plain: bool) -> Strings:
+def _any_number(digits: int, *, plain: bool) -> str:
+    pattern = rf"-?(0|[1-9][0-9]{{0,{digits - 1}}})(\.[0-9]{{1,{digits}}})?"
+    if not plain:
+        pattern += "([eE][+-]?[0-9]{1,3})?"
+    return pattern
+
+
+def _any_integer(digits: int, *, plain: bool) -> str:
     """Integers plainly, with a zero fraction, or as a float beyond 2**53 is written."""
     if plain:
-        return Strings(determinise(parse(rf"0|-?[1-9][0-9]{{0,{digits - 1}}}", dialect="ecma")))
-    pattern = (
+        return rf"0|-?[1-9][0-9]{{0,{digits - 1}}}"
+    return (
         rf"-?(0|[1-9][0-9]{{0,{digits - 1}}})(\.0{{1,4}})?([eE]\+?[0-9]{{1,2}})?"
         r"|-?[1-9]\.[0-9]{1,16}[eE]\+?(1[6-9]|[2-9][0-9]|[12][0-9]{2}|30[0-8])"
         r"|-?[1-9][eE]\+?([12][0-9]{2}|30[0-8])"
     )
-    return Strings(determinise(parse(pattern, dialect="ecma")))
 
 
 def _spellings(points: frozenset[Fraction], *, plain: bool) -> Strings:

@@ -13,7 +13,7 @@ from agentrt.schema.values.strings import lengths
 if TYPE_CHECKING:
     from agentrt.schema.regex.dfa import Dfa
 
-_BEAM = 64
+_BEAM = 12
 _LONGEST_NUMBER = 500
 _PREFERRED = tuple("a0 A1_-.:/")
 
@@ -31,7 +31,8 @@ def shortest_text(text: TextAutomaton, state: object) -> bytes | None:
 
 
 def _number(text: NumberText, state: object) -> bytes | None:
-    """Breadth first over digits, a bounded number of texts at a time."""
+    """Breadth first over digits, a bounded number of texts at a time: the first and the last, since
+    what is shortest above a bound begins with its highest digits or with the lowest."""
     frontier: list[tuple[object, bytes]] = [(state, b"")]
     for _ in range(_LONGEST_NUMBER):
         for at, read in frontier:
@@ -41,8 +42,11 @@ def _number(text: NumberText, state: object) -> bytes | None:
         for at, read in frontier:
             for byte in b"0123456789.-+e":
                 target = text.step(at, byte)
-                if target is not None and len(following) < _BEAM:
+                if target is not None:
                     following.append((target, read + bytes([byte])))
+        if len(following) > 2 * _BEAM:
+            following.sort(key=lambda way: way[1])
+            following = following[:_BEAM] + following[-_BEAM:]
         frontier = following
     return None
 

@@ -6,10 +6,14 @@ every state that a step gives, the text can be completed.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agentrt.schema.machine.codec import CLOSE, Codec, Pending
 from agentrt.schema.values.strings import Strings, lengths
+
+if TYPE_CHECKING:
+    from agentrt.schema.regex.alphabet import Alphabet
 
 
 class TextAutomaton(Protocol):
@@ -31,6 +35,20 @@ class Within(NamedTuple):
 
 _FEW = 24
 _CLOSED = Within(-1, 0, 0, None)
+
+
+@lru_cache(maxsize=1024)
+def _first_bytes(symbols: Alphabet) -> tuple[frozenset[int] | None, ...]:
+    """The first bytes of each class of characters; None where they are many."""
+    out: list[set[int] | None] = [set() for _ in range(symbols.size)]
+    ends = (*symbols.starts[1:], 0x110000)
+    for lo, hi, cls in zip(symbols.starts, ends, symbols.classes, strict=True):
+        found = out[cls]
+        if hi - lo > _FEW or found is None:
+            out[cls] = None
+            continue
+        found |= {chr(cp).encode("utf-8", "surrogatepass")[0] for cp in range(lo, hi)}
+    return tuple(None if s is None else frozenset(s) for s in out)
 
 
 class StringText:
@@ -86,15 +104,14 @@ class StringText:
     def _first_bytes(self, state: int) -> frozenset[int] | None:
         dfa = self.dfa
         assert dfa is not None
-        live = {c for c, t in enumerate(dfa.rows[state]) if t in dfa.live}
-        symbols = dfa.alphabet
-        ends = (*symbols.starts[1:], 0x110000)
+        first = _first_bytes(dfa.alphabet)
         out: set[int] = {0x22, 0x5C} if self.codec.json else set()
-        for lo, hi, cls in zip(symbols.starts, ends, symbols.classes, strict=True):
-            if cls in live:
-                if hi - lo > _FEW or len(out) > _FEW:
+        for cls, target in enumerate(dfa.rows[state]):
+            if target in dfa.live:
+                some = first[cls]
+                if some is None or len(out) > _FEW:
                     return None
-                out |= {chr(cp).encode("utf-8", "surrogatepass")[0] for cp in range(lo, hi)}
+                out |= some
         return frozenset(out)
 
     def after(self, state: Within, code_point: int) -> Within | None:

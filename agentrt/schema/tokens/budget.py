@@ -116,16 +116,16 @@ class Budget:
     def _in_string(self, frame: Frame, configuration: Configuration, prices: np.ndarray) -> None:
         """Plain tokens that stay within the string are priced by where they lead; the others one by
         one."""
-        leaf = self.masks.leaf(frame)
-        places, where = np.unique(np.stack((leaf.states, leaf.read)), axis=1, return_inverse=True)
+        plain, states, read = self.masks.places(frame)
+        places, where = np.unique(np.stack((states, read)), axis=1, return_inverse=True)
         costs = [self._string_cost(frame, int(q), int(n)) for q, n in places.T]
         if costs:
             priced = np.array(costs, dtype=np.int32)[where.reshape(-1)]
-            prices[leaf.plain] = np.minimum(prices[leaf.plain], priced)
+            prices[plain] = np.minimum(prices[plain], priced)
         alone = self.machine.store.configuration([frame], configuration.tape)
         mask = np.zeros(self.vocabulary.size, dtype=bool)
         mask[tokens_of(self.masks.of(alone))] = True
-        mask[leaf.plain] = False
+        mask[plain] = False
         self._one_by_one(alone, np.flatnonzero(mask), prices)
 
     def _string_cost(self, frame: Frame, dfa: int, read: int) -> int:

@@ -2,15 +2,18 @@
 
 Forced text is followed by text that the model chooses. Where a vocabulary token could bridge from
 the one into the other, how the end of the forced text is cut into tokens is the model's choice as
-well, so the jump stops before the first byte that such a token could take along. Tokens already
-chosen are left as they are: the model chose them with the same mask, jump or no jump.
+well, so the jump stops before the first byte that such a token could take along. It also stops
+before a token that goes on beyond a place where white space often stands, such as `{"`: a model
+that would go on with a new line, were it allowed, takes the shorter `{`, and what it writes later
+depends on that. Tokens already chosen are left as they are: the model chose them with the same
+mask, jump or no jump.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentrt.schema.machine.forced import forced_text
+from agentrt.schema.machine.forced import forced_text, gaps
 
 if TYPE_CHECKING:
     from agentrt.schema.machine.frames import Configuration
@@ -40,13 +43,15 @@ class Jumps:
         if not text:
             return ()
         certain = self._certain(text, end)
+        breaks = gaps(self.machine, configuration, text)
         out: list[int] = []
-        at = 0
+        start = 0
         for token in self.vocabulary.tokenise(text):
-            at += len(self.vocabulary.tokens[token] or b"")
-            if at > certain:
+            end_at = start + len(self.vocabulary.tokens[token] or b"")
+            if end_at > certain or not breaks.isdisjoint(range(start + 1, end_at)):
                 break
             out.append(token)
+            start = end_at
         return tuple(out)
 
     def _certain(self, text: bytes, end: Configuration) -> int:

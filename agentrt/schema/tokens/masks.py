@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
+from time import thread_time
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from agentrt.schema.machine import states as at
-from agentrt.schema.machine import unique
 from agentrt.schema.machine.abstract import Abstraction
-from agentrt.schema.machine.candidates import candidates
 from agentrt.schema.machine.texts import StringText, Within
+from agentrt.schema.tokens.parts import Ends, Parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +22,10 @@ if TYPE_CHECKING:
     from agentrt.schema.tokens.vocabulary import Vocabulary
 
 _MOST_KEPT = 4096
+_SLOW_S = 0.0005
+_MOST_FOLLOWED = 50_000
+_MOST_KEYS = 512
+_MANY = 60
 
 
 class Masks:
@@ -33,82 +36,150 @@ class Masks:
         self.vocabulary = vocabulary
         self.leaves = leaves
         self.abstraction = Abstraction(machine, vocabulary.trie.longest)
+        self.parts = Parts(machine, vocabulary.trie)
+        self.slow: dict[int, np.ndarray] = {}
         self._known: dict[int, np.ndarray] = {}
-        self._frames: dict[int, np.ndarray] = {}
+        self._learned: dict[int, np.ndarray] = {}
+        self._keys: dict[tuple[int, int], tuple[Leaf, np.ndarray]] = {}
+        self._followed: dict[tuple[int, int], list[int]] = {}
 
     def of(self, configuration: Configuration) -> np.ndarray:
         """The packed mask of a configuration, end tokens included where the text may end."""
         found = self._known.get(configuration.number)
         if found is None:
+            if len(self._known) >= _MOST_KEPT:
+                self._known.clear()
             found = self._mask(configuration)
-            self._keep(self._known, configuration.number, found)
+            found.flags.writeable = False
+            self._known[configuration.number] = found
         return found
 
-    def _keep(self, kept: dict[int, np.ndarray], number: int, mask: np.ndarray) -> None:
-        if len(kept) >= _MOST_KEPT:
-            kept.clear()
+    @property
+    def kept(self) -> list[np.ndarray]:
+        """The masks in memory, each once."""
+        known = (*self._known.values(), *self._learned.values())
+        return list({id(mask): mask for mask in known}.values())
+
+    def learn(self, configuration: Configuration, mask: np.ndarray) -> None:
+        """Takes over what was worked out before for a configuration's parts, as `slow` holds it."""
         mask.flags.writeable = False
-        kept[number] = mask
+        self._learned[self.abstraction.of(configuration).number] = mask
 
     def _mask(self, configuration: Configuration) -> np.ndarray:
-        stripped = self.abstraction.of(configuration)
-        if stripped is configuration:
-            return self._of_stripped(configuration)
-        shared = self.of(stripped)
+        mask = self._by_parts(configuration)
         wrong = [
             token
             for token in self._exceptions(configuration)
-            if shared[token >> 5] >> (token & 31) & 1
+            if mask[token >> 5] >> (token & 31) & 1
             and self.machine.run(configuration, self.vocabulary.tokens[token] or b"") is None
         ]
-        if not wrong:
-            return shared
-        mask = shared.copy()
-        for token in wrong:
-            mask[token >> 5] &= ~np.uint32(1 << (token & 31))
+        if wrong:
+            mask = mask.copy()
+            for token in wrong:
+                mask[token >> 5] &= ~np.uint32(1 << (token & 31))
+        return mask
+
+    def _by_parts(self, configuration: Configuration) -> np.ndarray:
+        """The mask but for what parts leave out; those that took long are noted in `slow`."""
+        if self._learned:
+            found = self._learned.get(self.abstraction.of(configuration).number)
+            if found is not None:
+                return found
+        start = thread_time()
+        mask = self._of_frames(configuration)
+        if thread_time() - start > _SLOW_S:
+            self.slow[self.abstraction.of(configuration).number] = mask
+        return mask
+
+    def _of_frames(self, configuration: Configuration) -> np.ndarray:
+        mask: np.ndarray | None = None
+        tokens: list[int] = []
+        frames = configuration.frames
+        # whatever stays within a known key stays within one that may be any
+        in_any_key = any(_in_any_key(frame.state) for frame in frames)
+        for frame in frames:
+            if self.is_string(frame.state):
+                inside = self._in_string(frame, tokens)
+                mask = inside if mask is None else mask | inside
+            elif in_any_key and isinstance(frame.state, at.InKnownKey):
+                self._past_known_key(frame, tokens)
+            else:
+                self._from(self.vocabulary.trie.root, frame, tokens)
+        if self.machine.may_end(configuration):
+            tokens.extend(self.vocabulary.eos_ids)
+        if mask is None:
+            mask = np.zeros(self.vocabulary.words, dtype=np.uint32)
+            set_bits(mask, tokens)
+        elif tokens:
+            mask = mask.copy()
+            set_bits(mask, tokens)
         return mask
 
     def _exceptions(self, configuration: Configuration) -> Iterator[int]:
-        """The tokens whose being allowed may depend on what stripping leaves out."""
+        """The few tokens that write so much at once that what parts leave out may matter: which
+        other names were taken, and which items were seen."""
         trie = self.vocabulary.trie
-        for frame in configuration.frames:
-            if isinstance(frame.state, at.InOtherKey):
-                for word in self._refused(frame):
-                    node = trie.find(_key_end(word))
-                    if node is not None:
-                        yield from node.below()
-        yield from trie.whole_key
+        yield from trie.later_key
+        states = [_bare(frame.state) for frame in configuration.frames]
+        begins = any(isinstance(s, at.InObject) and s.phase != "after" for s in states)
+        if begins:
+            yield from trie.first_key
+        if begins or any(isinstance(s, at.InOtherKey) for s in states):
+            yield from trie.escaped_key
         if configuration.tape is not None:
             yield from trie.two_items
+        elif self.machine.tells_items_apart:
+            yield from trie.two_first_items
 
-    def _refused(self, frame: Frame) -> Iterator[str]:
-        """What would complete the key begun to one that may not come."""
-        state = frame.state
-        assert isinstance(state, at.InOtherKey)
-        begun = state.text or ""
-        assert frame.parents is not None
-        taken = set(state.node.names)
-        for parent in frame.parents.frames:
-            if isinstance(parent.state, at.InObject):
-                taken |= parent.state.others
-        return (name[len(begun) :] for name in taken if name.startswith(begun))
+    # -- frames --------------------------------------------------------------------------------
 
-    def _of_stripped(self, configuration: Configuration) -> np.ndarray:
-        mask = np.zeros(self.vocabulary.words, dtype=np.uint32)
-        others: list[Frame] = []
-        for frame in configuration.frames:
-            if self.is_string(frame.state):
-                mask |= self._string_mask(frame)
-            else:
-                others.append(frame)
-        if others:
-            rest = configuration
-            if len(others) < len(configuration.frames):
-                rest = self.machine.store.configuration(others)
-            self._walk(self.vocabulary.trie.root, rest, mask)
-        if self.machine.may_end(configuration):
-            _set(mask, list(self.vocabulary.eos_ids))
-        return mask
+    def _from(self, node: Node, frame: Frame, out: list[int]) -> None:
+        """Adds the tokens that a frame can go on with, from a node of their tree."""
+        state, parents = frame.state, frame.parents
+        if parents is None:
+            return
+        if isinstance(state, at.InKnownKey | at.InOtherKey):
+            for parent in parents.frames:
+                assert isinstance(parent.state, at.InObject)
+                ends = Ends()
+                self.parts.key(node, state, parent.state, ends)
+                self._onward(ends, parent.parents, out)
+        else:
+            part = self.parts.of(node, state)
+            out += part.tokens
+            for after in part.after:
+                out += self._follow(after, parents)
+
+    def _past_known_key(self, frame: Frame, out: list[int]) -> None:
+        """Adds the tokens that end a key among known names."""
+        state, parents = frame.state, frame.parents
+        assert isinstance(state, at.InKnownKey)
+        for parent in () if parents is None else parents.frames:
+            assert isinstance(parent.state, at.InObject)
+            ends = Ends()
+            self.parts.known_ends(self.vocabulary.trie.quoting, state, parent.state, ends)
+            self._onward(ends, parent.parents, out)
+
+    def _onward(self, ends: Ends, parents: Configuration | None, out: list[int]) -> None:
+        out += ends.tokens
+        if parents is not None:
+            for node in ends.nodes:
+                if node.children:
+                    out += self._follow(node, parents)
+
+    def _follow(self, node: Node, configuration: Configuration) -> list[int]:
+        """The tokens that a configuration can go on with."""
+        key = (node.number, configuration.number)
+        found = self._followed.get(key)
+        if found is None:
+            if len(self._followed) >= _MOST_FOLLOWED:
+                self._followed.clear()
+            found = self._followed[key] = []
+            for frame in configuration.frames:
+                self._from(node, frame, found)
+        return found
+
+    # -- strings -------------------------------------------------------------------------------
 
     @staticmethod
     def is_string(state: object) -> bool:
@@ -123,75 +194,102 @@ class Masks:
             and state.text.few(state.at) is None
         )
 
-    def leaf(self, frame: Frame) -> Leaf:
-        """The leaf of a frame that is between two characters of a string."""
+    def _string(self, frame: Frame) -> tuple[StringText, Within]:
+        """The string that a frame is in, and where, bounds out of a token's reach left out."""
         state = frame.state
         assert isinstance(state, at.InText | at.InOtherKey)
         text = state.automaton if isinstance(state, at.InOtherKey) else state.text
         assert isinstance(text, StringText)
-        assert isinstance(state.at, Within)
-        return self.leaves.of(text, state.at)
+        return text, self.abstraction.within(text, state.at)
 
-    def _string_mask(self, frame: Frame) -> np.ndarray:
-        found = self._frames.get(frame.number)
-        if found is not None:
-            return found
-        leaf = self.leaf(frame)
-        mask = leaf.inside.copy()
-        if leaf.after.tokens or leaf.after.children:
-            closed = self._closed(frame)
-            if closed is not None:
-                _set(mask, list(leaf.after.tokens))
-                self._walk(leaf.after, closed, mask)
-        self._keep(self._frames, frame.number, mask)
+    def places(self, frame: Frame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The plain tokens that stay within the string that a frame is in, the DFA state that each
+        leads to, and the number of its characters."""
+        return self.leaves.places(*self._string(frame))
+
+    def _in_string(self, frame: Frame, out: list[int]) -> np.ndarray:
+        """The packed mask of the tokens that stay within a string; adds those that leave it."""
+        text, within = self._string(frame)
+        leaf = self.leaves.of(text, within)
+        state, parents = frame.state, frame.parents
+        if leaf.after is None or parents is None:
+            return leaf.inside
+        if isinstance(state, at.InOtherKey):
+            return self._in_other_key(leaf, state, parents)
+        out += self._follow(leaf.after, parents)
+        return leaf.whole
+
+    def _in_other_key(self, leaf: Leaf, key: at.InOtherKey, parents: Configuration) -> np.ndarray:
+        """The packed mask of the tokens that stay within a key, or end it and go on."""
+        refused = self._refused(key, parents)
+        if refused:
+            return self._ended(leaf, key, parents, refused)
+        # most of it is the same all along the key
+        known = self._keys.get((parents.number, key.cls))
+        if known is not None and known[0] is leaf:
+            return known[1]
+        mask = self._ended(leaf, key, parents, refused)
+        if len(self._keys) >= _MOST_KEYS:
+            self._keys.clear()
+        self._keys[parents.number, key.cls] = leaf, mask
         return mask
 
-    def _closed(self, frame: Frame) -> Configuration | None:
-        """What the closing quote leads to."""
-        assert frame.parents is not None
-        if isinstance(frame.state, at.InOtherKey):
-            frames = list(self.machine.members.close_other_key(frame.state, frame.parents))
-        else:
-            frames = list(frame.parents.frames)
-        return unique.settled(self.machine, frames, None, 0x22)
+    def _ended(
+        self, leaf: Leaf, key: at.InOtherKey, parents: Configuration, refused: list[set[int]]
+    ) -> np.ndarray:
+        assert leaf.after is not None
+        tokens: list[int] = []
+        for i, parent in enumerate(parents.frames):
+            assert isinstance(parent.state, at.InObject)
+            ends, found = Ends(), list[int]()
+            self.parts.after_other(leaf.after, key, parent.state, None, ends)
+            self._onward(ends, parent.parents, found)
+            tokens += [t for t in found if t not in refused[i]] if refused else found
+        mask = leaf.inside.copy()
+        set_bits(mask, tokens)
+        return mask
 
-    def _walk(self, root: Node, configuration: Configuration, mask: np.ndarray) -> None:
-        """Sets the bits of the tokens under a node that the machine can follow."""
-        found: list[int] = []
-        step = self.machine.step
-        stack = [(root, configuration)]
-        while stack:
-            node, current = stack.pop()
-            following = current.following
-            children = node.children
-            few = candidates(self.machine, current) if len(children) > 4 else None
-            reachable = (
-                children.items()
-                if few is None
-                else [(b, children[b]) for b in few if b in children]
-            )
-            for byte, child in reachable:
-                try:
-                    target = following[byte]
-                except KeyError:
-                    target = step(current, byte)
-                if target is not None:
-                    if child.tokens:
-                        found.extend(child.tokens)
-                    if child.children:
-                        stack.append((child, target))
-        _set(mask, found)
+    def _refused(self, key: at.InOtherKey, parents: Configuration) -> list[set[int]]:
+        """For each object that the key may be in, the tokens that would complete the key to a name
+        that may not come; nothing where there are none."""
+        begun = key.text
+        if begun is None:
+            return []
+        closing, length = self.vocabulary.trie.closing, len(begun)
+
+        def of(names: frozenset[str]) -> set[int]:
+            rests = [name[length:] for name in names if name.startswith(begun)]
+            return {token for rest in rests for token in closing.get(rest, ())}
+
+        known = of(key.node.names)
+        found = [
+            known | of(p.state.others) for p in parents.frames if isinstance(p.state, at.InObject)
+        ]
+        return found if any(found) else []
 
 
-def _set(mask: np.ndarray, tokens: list[int]) -> None:
-    if len(tokens) < 32:
+def _in_any_key(state: object) -> bool:
+    """Whether the state is in a key, between two characters, that may become any name."""
+    return (
+        isinstance(state, at.InOtherKey)
+        and state.automaton.strings.is_everything
+        and state.at.pending is None
+    )
+
+
+def set_bits(mask: np.ndarray, tokens: list[int]) -> None:
+    """Sets the tokens' bits in a packed mask of little-endian words."""
+    if len(tokens) < _MANY:
+        octets = mask.data.cast("B")
         for token in tokens:
-            mask[token >> 5] |= np.uint32(1 << (token & 31))
+            octets[token >> 3] |= 1 << (token & 7)
         return
     listed = np.array(tokens, dtype=np.int64)
-    np.bitwise_or.at(mask, listed >> 5, np.left_shift(1, listed & 31).astype(np.uint32))
+    np.bitwise_or.at(mask, listed >> 5, _BITS[listed & 31])
 
 
-def _key_end(text: str) -> bytes:
-    """The rest of a key, as `json.dumps` writes it, and its closing quote."""
-    return json.dumps(text, ensure_ascii=False)[1:].encode("utf-8", "surrogatepass")
+_BITS = np.left_shift(np.uint32(1), np.arange(32, dtype=np.uint32))
+
+
+def _bare(state: object) -> object:
+    return state.inner if isinstance(state, at.Spaces | at.Expect) else state

@@ -1,31 +1,40 @@
-"""The vocabulary as a tree of bytes, and what is known of its tokens inside strings."""
+"""The vocabulary as a tree of bytes."""
 
 from __future__ import annotations
 
 import re
 from functools import cached_property
+from itertools import count
 from typing import TYPE_CHECKING
 
-import numpy as np
+from agentrt.schema.tokens.spelling import SPECIAL as _SPECIAL
+from agentrt.schema.tokens.spelling import PlainTokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-_SPECIAL = frozenset([*range(0x20), 0x22, 0x5C])
 # Tokens that write a whole key after something else, and tokens that end one item and begin
 # another: what they may not repeat depends on what they themselves wrote.
-_WHOLE_KEY = re.compile(rb',\s*"[^"]*"|\\.*"|^\s*"[^"]*"', re.DOTALL)
+_LATER_KEY = re.compile(rb',\s*"[^"]*"', re.DOTALL)
+_FIRST_KEY = re.compile(rb'^\s*"[^"]*"', re.DOTALL)
+_ESCAPED_KEY = re.compile(rb'\\..*"', re.DOTALL)
 _TWO_ITEMS = re.compile(rb",\s*\S", re.DOTALL)
+_MOST_JOINED = 10_000
+
+
+_numbers = count()
 
 
 class Node:
-    """`children` by the next byte; `tokens` are those that end here."""
+    """`children` by the next byte; `tokens` are those that end here. No two nodes share a
+    `number`."""
 
-    __slots__ = ("children", "tokens")
+    __slots__ = ("children", "number", "tokens")
 
     def __init__(self) -> None:
         self.children: dict[int, Node] = {}
         self.tokens: tuple[int, ...] = ()
+        self.number = next(_numbers)
 
     def insert(self, text: bytes, token: int) -> None:
         node = self
@@ -36,16 +45,8 @@ class Node:
             node = following
         node.tokens = (*node.tokens, token)
 
-    def below(self) -> Iterator[int]:
-        """The tokens that end here or further on."""
-        stack: list[Node] = [self]
-        while stack:
-            node = stack.pop()
-            yield from node.tokens
-            stack.extend(node.children.values())
 
-
-def merged(nodes: Iterable[Node]) -> Node:
+def _merged(nodes: Iterable[Node]) -> Node:
     """One tree of what follows any of the nodes."""
     out = Node()
     stack = [(out, list(nodes))]
@@ -72,6 +73,7 @@ class Trie:
     def __init__(self, tokens: Sequence[bytes | None]) -> None:
         self.tokens = tokens
         self.root = Node()
+        self._joined: dict[tuple[int, ...], Node] = {}
         for number, token in enumerate(tokens):
             if token is not None:
                 self.root.insert(token, number)
@@ -113,41 +115,66 @@ class Trie:
                 root.insert(token, number)
         return root
 
+    def merged(self, nodes: Iterable[Node]) -> Node | None:
+        """One tree of what follows any of the nodes; equal ones are made once."""
+        by_number = {node.number: node for node in nodes}
+        if len(by_number) < 2:
+            return next(iter(by_number.values()), None)
+        key = tuple(sorted(by_number))
+        found = self._joined.get(key)
+        if found is None:
+            if len(self._joined) >= _MOST_JOINED:
+                self._joined.clear()
+            found = self._joined[key] = _merged(by_number.values())
+        return found
+
     @cached_property
-    def whole_key(self) -> list[int]:
-        return self._matching(_WHOLE_KEY)
+    def quoting(self) -> Node:
+        """The tree of the tokens that hold a quote."""
+        root = Node()
+        for number, token in enumerate(self.tokens):
+            if token is not None and b'"' in token:
+                root.insert(token, number)
+        return root
+
+    @cached_property
+    def closing(self) -> dict[str, list[int]]:
+        """The tokens that write the end of a key and its closing quote, by what they write of it,
+        as far as that is written without escapes."""
+        out: dict[str, list[int]] = {}
+        for number, token in enumerate(self.tokens):
+            begun, quote, _ = (token or b"").partition(b'"')
+            if quote and _SPECIAL.isdisjoint(begun):
+                try:
+                    out.setdefault(begun.decode(), []).append(number)
+                except UnicodeDecodeError:
+                    continue
+        return out
+
+    @cached_property
+    def later_key(self) -> list[int]:
+        """The tokens that write a whole key after a comma."""
+        return self._matching(_LATER_KEY)
+
+    @cached_property
+    def first_key(self) -> list[int]:
+        """The tokens that begin with a whole key."""
+        return self._matching(_FIRST_KEY)
+
+    @cached_property
+    def escaped_key(self) -> list[int]:
+        """The tokens that may end a key after an escape."""
+        return self._matching(_ESCAPED_KEY)
 
     @cached_property
     def two_items(self) -> list[int]:
+        """The tokens that may end one item and begin another."""
         return self._matching(_TWO_ITEMS)
+
+    @cached_property
+    def two_first_items(self) -> list[int]:
+        """Those of them that open the array themselves."""
+        return [i for i in self.two_items if b"[" in (self.tokens[i] or b"")]
 
     def _matching(self, pattern: re.Pattern[bytes]) -> list[int]:
         return [i for i, t in enumerate(self.tokens) if t is not None and pattern.search(t)]
-
-
-class PlainTokens:
-    """The tokens made of whole characters that JSON strings hold as they are.
-
-    Tokens are in order of length. `symbols[j, i]` says which of `alphabet` character j of token
-    `numbers[i]` is; `from_length[n]` is the first row with more than n characters.
-    """
-
-    def __init__(self, tokens: Sequence[bytes | None]) -> None:
-        decoded: list[tuple[int, str]] = []
-        for number, token in enumerate(tokens):
-            if token is None or not _SPECIAL.isdisjoint(token):
-                continue
-            try:
-                decoded.append((number, token.decode()))
-            except UnicodeDecodeError:
-                continue
-        decoded.sort(key=lambda pair: len(pair[1]))
-        self.numbers = np.array([n for n, _ in decoded], dtype=np.int64)
-        self.lengths = np.array([len(t) for _, t in decoded], dtype=np.int64)
-        self.longest = int(self.lengths.max()) if decoded else 0
-        index = {c: i for i, c in enumerate(sorted({c for _, t in decoded for c in t}))}
-        self.alphabet = np.array([ord(c) for c in index], dtype=np.int64)
-        self.symbols = np.zeros((self.longest, len(decoded)), dtype=np.int32)
-        for row, (_, text) in enumerate(decoded):
-            self.symbols[: len(text), row] = [index[c] for c in text]
-        self.from_length = np.searchsorted(self.lengths, np.arange(self.longest + 2), side="right")

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from agentrt.cachefolder import cache_dir
 from agentrt.errors import StorageError
 from agentrt.runtime.models import store
-from agentrt.runtime.models.storage import cache_dir
 from agentrt.runtime.models.store import damaged, derived, forget, is_whole, stored_names
 
 

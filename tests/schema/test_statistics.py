@@ -1,4 +1,4 @@
-"""A grammar looked over, and a flat schema as a regex of exactly the same texts."""
+"""A grammar's figures, and its flat view: a regex of exactly the same texts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from agentrt.schema import Grammar, compile_regex, compile_schema, schema_of
-from agentrt.schema.survey import survey
-from agentrt.schema.view import regex_view
+from agentrt.schema import Grammar, compile_regex, compile_schema
+from agentrt.schema.statistics import count_states
 from agentrt.testing import ByteCodec
 
 VOCABULARY = ByteCodec().vocabulary
@@ -55,10 +54,8 @@ def difference(one: Grammar, other: Grammar) -> bytes | None:
 
 @pytest.mark.parametrize("kind", [Mixed, Optional, Nested, int, bool, Literal["a.b", "c*"]])
 def test_the_view_matches_what_the_grammar_does(kind: Any) -> None:
-    view = regex_view(schema_of(kind))
-    assert view is not None
     grammar = compile_schema(kind, VOCABULARY)
-    assert difference(grammar, compile_regex(view, VOCABULARY)) is None
+    assert difference(grammar, compile_regex(grammar.regex(), VOCABULARY)) is None
 
 
 def test_the_walk_sees_a_difference() -> None:
@@ -66,17 +63,11 @@ def test_the_walk_sees_a_difference() -> None:
     assert difference(grammar, compile_regex("true|fals", VOCABULARY)) is not None
 
 
-class Tree(BaseModel):
-    children: list[Tree] = []
-
-
-@pytest.mark.parametrize("kind", [str, list[int], Tree, float, Literal["ü"]])
-def test_what_is_not_flat_has_no_view(kind: Any) -> None:
-    assert regex_view(schema_of(kind)) is None
-
-
-def test_a_survey_counts_states_and_what_is_forced() -> None:
-    found = survey(compile_schema(Mixed, VOCABULARY))
-    assert (found.shortest, found.is_whole) == ('{"a":"x","e":5}', True)
-    assert (found.tokens, found.forced) == (15, 12)  # x or y, then , and "b, "c or "e are chosen
-    assert survey(compile_schema(str, VOCABULARY), most_states=3).is_whole is False
+def test_figures_count_states_and_what_is_forced() -> None:
+    grammar = compile_schema(Mixed, VOCABULARY)
+    found = grammar.statistics()
+    assert count_states(grammar)[1] is True
+    assert found.shortest == '{"a":"x","e":5}'
+    # x or y, then , and "b, "c or "e are chosen
+    assert (found.shortest_tokens, found.forced_tokens) == (15, 12)
+    assert count_states(compile_schema(str, VOCABULARY), most=3) == (3, False)

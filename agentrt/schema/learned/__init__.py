@@ -1,0 +1,1 @@
+"""Masks kept on disk: what one process worked out at length, the next one reads."""

@@ -1,0 +1,139 @@
+"""A recorded run sent to an OpenTelemetry collector, by OTLP over HTTP. Needs the extra `otel`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from agentrt.errors import InvalidRequest
+from agentrt.trace.attributes import CONTENT, EXCEPTION_MESSAGE, SCHEMA_URL
+from agentrt.trace.export.values import spans_of
+from agentrt.trace.spans import SpanKind, SpanStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import ReadableSpan
+
+    from agentrt.trace.reading import RecordedRun
+    from agentrt.trace.records import SpanRow
+    from agentrt.trace.spans import Value
+
+_BATCH = 512
+
+
+def send(run: RecordedRun, endpoint: str | None = None, *, content: bool = False) -> int:
+    """Sends every span and returns how many; with `content` also what was written: prompts,
+    outputs, arguments, messages of errors.
+
+    `endpoint` is the collector's address for traces, such as http://localhost:4318/v1/traces; None
+    is what OTEL_EXPORTER_OTLP_ENDPOINT says. Ids follow from the run's, so that what is sent twice
+    is one trace. Raises InvalidRequest without the extra, and where the collector does not answer.
+    """
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace.export import SpanExportResult
+    except ImportError as error:
+        raise InvalidRequest(
+            "OTLP needs OpenTelemetry, which is not installed; pip install 'agentrt[otel]'"
+        ) from error
+    exporter = OTLPSpanExporter(endpoint=endpoint)
+    resource, sent, spans = _resource(run), 0, spans_of(run)
+    try:
+        while batch := list(islice(spans, _BATCH)):
+            converted = [_converted(run, span, resource, content=content) for span in batch]
+            if exporter.export(converted) is not SpanExportResult.SUCCESS:
+                where = endpoint or "the configured endpoint"
+                raise InvalidRequest(
+                    f"the collector at {where} took {sent} spans and no more; is it running, and "
+                    "is this its address for traces (.../v1/traces)?"
+                )
+            sent += len(batch)
+    finally:
+        exporter.shutdown()
+    return sent
+
+
+def _resource(run: RecordedRun) -> Resource:
+    from opentelemetry.sdk.resources import Resource
+
+    info = run.info()
+    named = {
+        "service.name": info.name,
+        "service.instance.id": info.id,
+        "telemetry.distro.name": "agentrt",
+        "telemetry.distro.version": info.agentrt,
+    }
+    return Resource(named, SCHEMA_URL)
+
+
+def _converted(
+    run: RecordedRun, span: SpanRow, resource: Resource, *, content: bool
+) -> ReadableSpan:
+    from opentelemetry.sdk.trace import Event, ReadableSpan
+    from opentelemetry.trace import SpanKind as OtelKind
+    from opentelemetry.trace import Status, StatusCode
+
+    trace_id = run.path.stem
+    kind = OtelKind.CLIENT if span.kind is SpanKind.GENERATION else OtelKind.INTERNAL
+    attributes = run.attributes(span.id, large=content)
+    if not content:
+        attributes = {key: attributes[key] for key in attributes.keys() - CONTENT}
+    failed = span.status in {SpanStatus.ERROR, SpanStatus.CANCELLED}
+    return ReadableSpan(
+        span.name,
+        context=_context(trace_id, span.id),
+        parent=None if span.parent_id is None else _context(trace_id, span.parent_id),
+        resource=resource,
+        attributes={
+            "agentrt.kind": span.kind.value,
+            "agentrt.status": span.status.value,
+            **_flat(attributes),
+        },
+        events=[
+            Event(event.name, _flat(event.attributes), event.at_ns) for event in run.events(span.id)
+        ],
+        kind=kind,
+        status=Status(
+            StatusCode.ERROR if failed else StatusCode.OK,
+            str(attributes.get(EXCEPTION_MESSAGE) or span.status.value) if failed else None,
+        ),
+        start_time=span.started_ns,
+        end_time=span.ended_ns or span.started_ns,
+    )
+
+
+def _context(run_id: str, span_id: int) -> Any:
+    from opentelemetry.trace import SpanContext, TraceFlags
+
+    trace = hashlib.sha256(run_id.encode()).digest()
+    span = hashlib.sha256(f"{run_id}/{span_id}".encode()).digest()
+    return SpanContext(
+        int.from_bytes(trace[:16], "big"),
+        int.from_bytes(span[:8], "big"),
+        is_remote=False,
+        trace_flags=TraceFlags(TraceFlags.SAMPLED),
+    )
+
+
+def _flat(attributes: Mapping[str, Value]) -> dict[str, Any]:
+    """Attributes as OTLP takes them: values, lists of values of one kind, all others as JSON."""
+    flat: dict[str, Any] = {}
+    for key, value in attributes.items():
+        if value is None:
+            continue
+        if isinstance(value, (bool, int, float, str)) or _is_plain_list(value):
+            flat[key] = value
+        else:
+            flat[key] = json.dumps(value, ensure_ascii=False)
+    return flat
+
+
+def _is_plain_list(value: Value) -> bool:
+    if not isinstance(value, list):
+        return False
+    kinds = {type(item) for item in value}
+    return len(kinds) <= 1 and kinds <= {bool, int, float, str}

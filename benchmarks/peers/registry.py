@@ -1,0 +1,27 @@
+"""The engines by name, each in a module that is imported only where it runs."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from benchmarks.workloads import Engine
+
+ENGINES = {
+    "agentrt": ("native", "Agentrt"),
+    "transformers": ("hf_generate", "TransformersGenerate"),
+    "transformers-cb": ("hf_continuous", "TransformersContinuous"),
+    "llama.cpp": ("llamacpp", "LlamaCpp"),
+    "llama.cpp-server": ("llamacpp_server", "LlamaServer"),
+    "openvino": ("openvino", "Openvino"),
+    "guidance": ("guided", "Guidance"),
+    "outlines": ("outlined", "Outlines"),
+}
+PEERS = tuple(name for name in ENGINES if name != "agentrt")
+
+
+def make(name: str, threads: int) -> Engine:
+    """An engine that is not started yet. Raises ImportError where its library is missing."""
+    module, kind = ENGINES[name]
+    return getattr(importlib.import_module(f"benchmarks.peers.{module}"), kind)(threads)
