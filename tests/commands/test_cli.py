@@ -122,6 +122,7 @@ def test_ctrl_c_is_130_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "work.py").write_text(
         "import os, signal\n"
         "def main():\n"
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job may ignore it\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    signal.pause()\n"
     )
