@@ -59,7 +59,11 @@ class EngineThread:
 
     def start(self) -> None:
         """Begins to build the engine on its thread; `ready` or `wait` tell when it serves."""
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # the system has no more threads to give
+            self._built.set_exception(error)
+            raise
 
     async def ready(self) -> None:
         """Returns when the engine serves, or could not be built."""

@@ -84,7 +84,8 @@ class Lifecycle:
             if self.front.thread.failure is not None:
                 front = self.front
                 start = _Start(lambda: front.loaded, self._config, front.trace)
-                self._front = start.wait()
+                with start.running():
+                    self._front = start.wait()
 
     @contextmanager
     def _opening(self) -> Generator[_Start]:
@@ -97,7 +98,7 @@ class Lifecycle:
             entry = self._entry = object()
         try:
             start = _Start(self._load, self._config, RuntimeTrace(self._config))
-            with start.given_up_on_failure():
+            with start.running():
                 yield start
                 self._serve(start.wait(), entry)
         except BaseException:
@@ -113,7 +114,7 @@ class Lifecycle:
     def _left(self, entry: object) -> None:
         with self._guard:
             if self._entry is entry:
-                self._entry = None
+                self._front = self._entry = None
 
 
 class _Start:
@@ -127,7 +128,6 @@ class _Start:
         self._trace = trace
         self._loaded: list[LoadedModel] = []
         self._thread = EngineThread(self._build, trace.on_step)
-        self._thread.start()
 
     def _build(self) -> Engine:
         loaded = self._load()
@@ -149,9 +149,10 @@ class _Start:
         return Front(self._loaded[0], self._thread, self._trace)
 
     @contextmanager
-    def given_up_on_failure(self) -> Generator[None]:
-        """If the block fails, what is made is closed when it is made, with nobody waiting."""
+    def running(self) -> Generator[None]:
+        """Begins; if the block fails, what is made is closed when it is made, nobody waiting."""
         try:
+            self._thread.start()  # in here: an interrupt may come as soon as the thread runs
             yield
         except BaseException as error:
             threading.Thread(target=self._discard, name="agentrt-discard", daemon=True).start()

@@ -26,27 +26,66 @@ _TAIL = 16
 
 
 @dataclass(frozen=True, slots=True)
-class SelectionPlan:
-    """The requests that score a selection.
+class Branches:
+    """Token paths to be scored from one index on, each token that several begin with only once.
 
-    `requests` are (token ids, index of the first scored token): one per choice, then, for the
-    unconditional normalisation, one more per choice without the prompt.
+    `requests` are (token ids, index of the first scored token), one for each path, in the order of
+    their tokens: a request leaves out what it has in common with the one before. `places[i]` is
+    whose request the i-th is.
     """
+
+    requests: tuple[tuple[list[int], int], ...]
+    places: tuple[int, ...]
+    start: int
+
+    @classmethod
+    def of(cls, paths: Sequence[list[int]], start: int) -> Branches:
+        """For paths that are one up to `start`, except perhaps for the very first token."""
+        tails = [path[start - 1 :] for path in paths]
+        places = sorted(range(len(paths)), key=tails.__getitem__)
+        requests: list[tuple[list[int], int]] = []
+        before: list[int] = []
+        for i in places:
+            # At least one token is asked for: two texts may have the same tokens.
+            common = min(_common(tails[i], before), len(tails[i]) - 1)
+            requests.append((paths[i], max(start - 1 + common, start)))
+            before = tails[i]
+        return cls(tuple(requests), tuple(places), start)
+
+    def whole(self, scored: Sequence[Logprobs]) -> list[Logprobs]:
+        """What each path's tokens from `start` on were found to be, given each request's."""
+        found: list[Logprobs] = [()] * len(self.places)
+        before: Logprobs = ()
+        for place, (_, first), own in zip(self.places, self.requests, scored, strict=True):
+            before = found[place] = before[: first - self.start] + own
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionPlan:
+    """What scores a selection: the choices after the prompt and, if that is wanted, without it."""
 
     choices: tuple[str, ...]
     by: Normalisation
-    requests: tuple[tuple[list[int], int], ...]
+    after_prompt: Branches
+    alone: Branches | None = None
+
+    @property
+    def requests(self) -> tuple[tuple[list[int], int], ...]:
+        """Token ids and the index of the first scored token of everything to be computed."""
+        return self.after_prompt.requests + (self.alone.requests if self.alone else ())
 
     def judge(self, done: Sequence[Completion]) -> Selection:
         """Turns the log-probabilities of every request, in order, into a selection."""
         scored = [completion.prompt_logprobs or () for completion in done]
-        given = scored[: len(self.choices)]
+        given = self.after_prompt.whole(scored[: len(self.choices)])
         if self.by == "token_length":
             scores = [_mean(logprobs) for logprobs in given]
         elif self.by == "greedy_token":
             scores = _greedy(given)
         else:
-            alone = scored[len(self.choices) :]
+            assert self.alone is not None
+            alone = self.alone.whole(scored[len(self.choices) :])
             scores = [_total(g) - _total(a) for g, a in zip(given, alone, strict=True)]
         return Selection(
             tuple(
@@ -68,12 +107,14 @@ def plan_selection(
     whole = [heal(codec, prompt, choice) for choice in choices]
     # Every choice is scored from the first token in which any of them leaves the prompt's own
     # tokens, so that a choice which retokenises the prompt's end is compared on equal terms.
-    start = min(_common(tokens, prompt) for tokens in whole)
-    requests = [(tokens, max(start, 1)) for tokens in whole]
-    if by == "unconditional":
-        bare = list(codec.document_start)
-        requests += [(bare + codec.encode_inside(choice), len(bare)) for choice in choices]
-    return SelectionPlan(choices, by, tuple(requests))
+    same = max(0, len(prompt) - _TAIL)  # healing leaves these alone
+    start = same + min(_common(tokens[same:], prompt[same:]) for tokens in whole)
+    after_prompt = Branches.of(whole, max(start, 1))
+    if by != "unconditional":
+        return SelectionPlan(choices, by, after_prompt)
+    bare = list(codec.document_start)
+    alone = [bare + codec.encode_inside(choice) for choice in choices]
+    return SelectionPlan(choices, by, after_prompt, Branches.of(alone, len(bare)))
 
 
 def heal(codec: TextCodec, prompt: Sequence[int], text: str) -> list[int]:
@@ -100,13 +141,15 @@ def _checked_choices(given: object, by: str) -> tuple[str, ...]:
     choices = tuple(cast("Iterable[str]", given))
     if not choices:
         raise InvalidRequest("no choices were given; give a list of at least one text")
+    seen: set[str] = set()
     for i, choice in enumerate(choices):
         if not isinstance(choice, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidRequest(f"choice {i} is {choice!r}; choices are texts")
         if not choice:
             raise InvalidRequest(f"choice {i} is empty; an empty text has no likelihood to compare")
-        if choice in choices[:i]:
+        if choice in seen:
             raise InvalidRequest(f"choice {i} repeats {choice!r}; every choice is given once")
+        seen.add(choice)
     if by not in ("token_length", "greedy_token", "unconditional"):
         raise InvalidRequest(f"by={by!r}; it is 'token_length', 'greedy_token' or 'unconditional'")
     return choices

@@ -49,13 +49,15 @@ async def test_a_waiting_request_can_be_cancelled() -> None:
 
 async def test_select_can_be_cancelled() -> None:
     gate = Gate()
-    async with Runtime(ScriptedModel.babbling(on_step=gate), max_step_tokens=16) as runtime:
+    model = ScriptedModel.babbling(on_step=gate)
+    async with Runtime(model, max_step_tokens=16) as runtime:
         async with anyio.create_task_group() as group:
             group.start_soon(runtime.select, PROMPT, ["one", "two", "three"])
             await gate.reached()
             group.cancel_scope.cancel()
         gate.open()
         await settled(runtime)
+        assert len(model.steps) == 1, "it went on after it was cancelled"
 
 
 async def test_breaking_out_of_a_stream_stops_it() -> None:
@@ -73,7 +75,8 @@ async def test_breaking_out_of_a_stream_stops_it() -> None:
 
 async def test_a_stream_that_is_cancelled_stops() -> None:
     gate = Gate(at_step=3)
-    async with Runtime(ScriptedModel.babbling(on_step=gate)) as runtime:
+    model = ScriptedModel.babbling(on_step=gate)
+    async with Runtime(model) as runtime:
 
         async def read() -> None:
             async with runtime.stream("go on") as stream:
@@ -86,6 +89,7 @@ async def test_a_stream_that_is_cancelled_stops() -> None:
             group.cancel_scope.cancel()
         gate.open()
         await settled(runtime)
+        assert len(model.steps) == 4, "it went on after it was cancelled"
 
 
 async def test_an_exception_in_the_callers_block_stops_the_stream() -> None:

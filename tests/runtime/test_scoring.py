@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentrt.errors import InvalidRequest
+from agentrt.generation import TokenLogprob
 from agentrt.runtime.runtime import Runtime
-from agentrt.runtime.selecting import heal, plan_selection
+from agentrt.runtime.selecting import Branches, heal, plan_selection
 from agentrt.testing import ByteCodec, ScriptedModel
 from tests.runtime.serving import settled
 
@@ -39,9 +42,39 @@ async def test_the_prompt_of_a_selection_is_computed_once() -> None:
     prompt = "x" * 200
     async with Runtime(model) as runtime:
         await runtime.select(prompt, ["one", "two", "three", "four"])
-    # The prompt; of each choice but its last token, which nothing follows; and the prompt's last
-    # token, whose row scores the first token of each choice, for every choice but the first.
-    assert sum(model.steps) == 200 + (2 + 2 + 4 + 3) + 3
+    # The prompt; of each choice all but its last token, which nothing follows, and of "two" no "t"
+    # either, which "three" has; and once more, for every choice but the first, the token before
+    # those, whose row scores the first of them.
+    assert sum(model.steps) == 200 + (3 + 2 + 4 + 1) + 3
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=12))
+def test_what_choices_begin_with_is_scored_once(tails: list[list[int]]) -> None:
+    """Against the tree of prefixes: each of its edges is scored, in each path that has it."""
+
+    def score(path: list[int]) -> TokenLogprob:
+        return TokenLogprob(path[-1], -float(hash(tuple(path)) % 1009))
+
+    def scored(path: list[int], first: int) -> tuple[TokenLogprob, ...]:
+        return tuple(score(path[: i + 1]) for i in range(first, len(path)))
+
+    paths = [[7, 8, 9, *tail] for tail in tails]
+    branches = Branches.of(paths, 3)
+    own = [scored(path, first) for path, first in branches.requests]
+    assert branches.whole(own) == [scored(path, 3) for path in paths]
+    edges = {tuple(path[:i]) for path in paths for i in range(4, len(path) + 1)}
+    # A path within another still asks for one token.
+    assert len(edges) <= sum(map(len, own)) <= len(edges) + len(paths)
+
+
+async def test_choices_that_begin_alike_are_scored_as_if_alone() -> None:
+    choices = ["one of them", "one of those", "one", "two of them", "only one"]
+    async with Runtime(ScriptedModel(next_letter)) as runtime:
+        for by in ("token_length", "greedy_token", "unconditional"):
+            found = await runtime.select("which? ", choices, by=by)
+            alone = [await runtime.select("which? ", [choice], by=by) for choice in choices]
+            assert [c.logprobs for c in found.choices] == [s.choices[0].logprobs for s in alone]
+        await settled(runtime)
 
 
 async def test_greedy_token_follows_the_likeliest_token() -> None:
@@ -149,7 +182,7 @@ def test_a_choice_is_scored_in_the_tokens_it_takes_with_the_prompt() -> None:
     assert heal(codec, prompt, "bc") == codec.encode("xabc")
     plan = plan_selection(codec, prompt, ["bc", "c"], "token_length")
     # Both from the token where the first choice leaves the prompt: "a" may become "ab".
-    assert plan.requests == (([ord("x"), 300, ord("c")], 1), ([ord("x"), ord("a"), ord("c")], 1))
+    assert plan.requests == (([ord("x"), ord("a"), ord("c")], 1), ([ord("x"), 300, ord("c")], 1))
 
 
 def test_control_tokens_are_never_retokenised() -> None:
