@@ -5,8 +5,8 @@
 The essay is computed once; a fork for each dimension criticises and marks it, and the critiques are
 merged (Saha et al. 2023, arXiv:2310.15123). A mark is an expectation over the likelihood of every
 mark from 1 to 10, not a digit that was drawn, so it is the same each time and finer than the scale.
-Expect marks in the middle that lie close together, and critiques that praise: the provided model
-reads too little to find faults. Given a larger model, the same file is a judge.
+The provided model is no judge: its marks lie close together near 1 whatever it reads, and its
+critiques retell the text. Given a larger model, the same file is one.
 """
 
 from __future__ import annotations

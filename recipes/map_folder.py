@@ -26,17 +26,24 @@ class Product(BaseModel):
     available: Literal["in stock", "sold out"]
 
 
-EXAMPLE = (
-    "Copper pan\nEUR 64.00\nfor gas and wood\nSold out\nYou may also like: Tea towel (EUR 6)",
-    Product(name="Copper pan", price=64, available="sold out"),
-)
+EXAMPLES = [
+    (
+        "Copper pan\nEUR 64.00\nfor gas and wood\nSold out\nYou may also like: Tea towel (EUR 6)",
+        Product(name="Copper pan", price=64, available="sold out"),
+    ),
+    (
+        "Cotton rug\nEUR 31.20\n60 x 90 cm, blue\nIn stock\nYou may also like: Coat hook (EUR 9)",
+        Product(name="Cotton rug", price=31.2, available="in stock"),
+    ),
+]
 
 
 @program(max_tokens=60)
 async def read_page(s: State, path: str) -> Product:
     ask_for(s, Product)
-    s.user(EXAMPLE[0])
-    s.assistant(EXAMPLE[1].model_dump_json())
+    for shown, found in EXAMPLES:
+        s.user(shown)
+        s.assistant(found.model_dump_json())
     s.user(text_of(Path(path)))
     return await s.gen(Product)
 

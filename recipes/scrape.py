@@ -31,10 +31,16 @@ class Product(BaseModel):
     available: Literal["in stock", "sold out"]
 
 
-EXAMPLE = (
-    "Copper pan\nEUR 64.00\nfor gas and wood\nSold out\nYou may also like: Tea towel (EUR 6)",
-    Product(name="Copper pan", price=64, available="sold out"),
-)
+EXAMPLES = [
+    (
+        "Copper pan\nEUR 64.00\nfor gas and wood\nSold out\nYou may also like: Tea towel (EUR 6)",
+        Product(name="Copper pan", price=64, available="sold out"),
+    ),
+    (
+        "Cotton rug\nEUR 31.20\n60 x 90 cm, blue\nIn stock\nYou may also like: Coat hook (EUR 9)",
+        Product(name="Cotton rug", price=31.2, available="in stock"),
+    ),
+]
 
 
 class _Links(HTMLParser):
@@ -77,7 +83,7 @@ async def main() -> None:
     items = crawled(Path(args.start))
     texts = [text_of(item) for item in items]
     async with opened(args):
-        products = await gather(*(extract(Product, t, examples=[EXAMPLE]) for t in texts), limit=8)
+        products = await gather(*(extract(Product, t, examples=EXAMPLES) for t in texts), limit=8)
         rows = [
             {"page": item.name, **product.model_dump(), "on_page": is_on(text, product)}
             for item, text, product in zip(items, texts, products, strict=True)

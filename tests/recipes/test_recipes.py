@@ -90,10 +90,10 @@ def test_pages_become_rows(tmp_path: Path) -> None:
 
 
 def test_every_answer_of_24_is_right() -> None:
-    """Each step is recomputed here; 1 1 1 1 has no answer, as the search proves by trying all."""
+    """Each step is recomputed here; for 1 1 1 1, which has no answer, all are tried."""
     found = recipe("game24", "--puzzles", "4 6 1 1, 1 1 1 1")
     assert "there is none" in found
-    numbers = sorted(Fraction(n) for n in ["4", "6", "1", "1"])
+    numbers = sorted(Fraction(n) for n in (4, 6, 1, 1))
     steps = re.findall(r"(\S+) ([-+*/]) (\S+) = (\S+) \(left: (.+?)\)", found)
     assert len(steps) == 3
     for a, sign, b, result, left in steps:
