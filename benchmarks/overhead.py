@@ -2,9 +2,11 @@
 
     python -m benchmarks.overhead [--requests 64] [--prompt 200] [--new 32]
 
-Prompts share nothing. `cache_share` is the time spent inside the radix cache (match, lock, hand
-over, evict) over the wall time of the run; `engine_share` that of everything in a step outside the
-model. The last line is one JSON object with both.
+Prompts share nothing. `zero_reuse_share` is the time spent inside the radix cache (match, lock,
+hand over, evict) over the wall time of the run; `engine_share` that of everything in a step outside
+the model. `step_ms` is the processor time of a decode step outside the model with 1, 64 and 1,024
+running (a model that answers at once stands in), `step_ms_10000_waiting` that with 64 running and
+10,000 waiting. The last line is one JSON object with all of them.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any
 
 from agentrt import Runtime
 from agentrt.runtime.radix import RadixCache
+from benchmarks.crowds import step_ms
 from benchmarks.decode import prompts
 from benchmarks.report import finish, show
 
@@ -59,8 +62,16 @@ async def measure(args: argparse.Namespace) -> dict[str, float]:
         assert runtime.stats().hit_rate == 0.0
     return {
         "wall_s": wall,
-        "cache_share": cache.seconds / wall,
+        "zero_reuse_share": cache.seconds / wall,
         "engine_share": 1 - model.seconds / wall,
+    }
+
+
+def steps() -> dict[str, Any]:
+    """Milliseconds of a step outside the model, by how many there are."""
+    return {
+        "step_ms": {running: step_ms(running) for running in (1, 64, 1_024)},
+        "step_ms_10000_waiting": step_ms(64, waiting=10_000),
     }
 
 
@@ -70,7 +81,7 @@ def main() -> None:
     parser.add_argument("--prompt", type=int, default=200)
     parser.add_argument("--new", type=int, default=32)
     args = parser.parse_args()
-    report = asyncio.run(measure(args))
+    report = asyncio.run(measure(args)) | steps()
     show("Zero reuse", ["figure", "value"], report.items())
     finish(report)
 

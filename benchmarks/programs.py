@@ -14,15 +14,12 @@ programs per second. --json leaves out the tables and the progress bar.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import subprocess
-import sys
-from dataclasses import dataclass
 from typing import Any
 
 from rich.progress import Progress
 
+from benchmarks.peers.process import Worker, started
 from benchmarks.peers.registry import ENGINES, PEERS
 from benchmarks.report import console, finish, show
 from benchmarks.workloads import WORKLOADS
@@ -38,51 +35,6 @@ COLUMNS = {
     "valid": "valid",
     "outside_model": "outside model",
 }
-
-
-@dataclass
-class Worker:
-    """An engine's process."""
-
-    name: str
-    process: subprocess.Popen[str]
-
-    @classmethod
-    def start(cls, name: str, threads: int) -> Worker | None:
-        """None where the engine cannot be had; says why."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.peers.worker", name, str(threads)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=None if os.environ.get("BENCHMARKS_VERBOSE") else subprocess.DEVNULL,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
-        )
-        worker = cls(name, process)
-        told = worker.told()
-        if "ready" in told:
-            return worker
-        console.print(f"[yellow]{name} is left out:[/] {told.get('missing', 'its process died')}")
-        process.wait()
-        return None
-
-    def told(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        return json.loads(line) if line else {"failed": "its process died"}
-
-    def run(self, workload: str, size: str) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        if self.process.poll() is not None:
-            return {"failed": "its process died"}
-        self.process.stdin.write(json.dumps({"workload": workload, "size": size}) + "\n")
-        self.process.stdin.flush()
-        return self.told()
-
-    def stop(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
 
 
 def best(runs: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -101,7 +53,7 @@ def measure(
         for _ in range(repeat):
             for worker in workers:
                 progress.update(task, description=f"{name}: {worker.name}")
-                runs[worker.name].append(worker.run(name, size))
+                runs[worker.name].append(worker.ask(workload=name, size=size))
                 progress.advance(task)
         measured[name] = {engine: best(took) for engine, took in runs.items() if best(took)}
         for engine, took in runs.items():
@@ -154,14 +106,11 @@ def _listed(names: str) -> list[str]:
 
 def main() -> None:
     args = arguments()
-    started = [Worker.start(name, args.threads) for name in ("agentrt", *args.peers)]
-    workers = [worker for worker in started if worker is not None]
-    try:
-        with Progress(console=console, disable=args.json) as progress:
-            measured = measure(workers, args.workloads, args.size, args.repeat, progress)
-    finally:
-        for worker in workers:
-            worker.stop()
+    with (
+        started(("agentrt", *args.peers), args.threads) as workers,
+        Progress(console=console, disable=args.json) as progress,
+    ):
+        measured = measure(workers, args.workloads, args.size, args.repeat, progress)
     if not args.json:
         print_tables(measured)
     finish({"programs": {"size": args.size, "threads": args.threads, "workloads": measured}})

@@ -13,7 +13,6 @@ ENGINES = {
     "transformers": ("hf_generate", "TransformersGenerate"),
     "transformers-cb": ("hf_continuous", "TransformersContinuous"),
     "llama.cpp": ("llamacpp", "LlamaCpp"),
-    "llama.cpp-server": ("llamacpp_server", "LlamaServer"),
     "openvino": ("openvino", "Openvino"),
     "guidance": ("guided", "Guidance"),
     "outlines": ("outlined", "Outlines"),

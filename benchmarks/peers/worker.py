@@ -1,6 +1,7 @@
 """One engine in a process of its own: no thread pool or allocator of another is in its way.
 
-Reads one JSON object a line (workload, size), writes one a line: what became of it.
+Reads one JSON object a line (workload and size, or prompts and new), writes one a line: what became
+of it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import IO, Any
 from agentrt.runtime.codec import ModelCodec
 from agentrt.runtime.models import resolve
 from benchmarks.peers.registry import make
-from benchmarks.workloads import WORKLOADS, Engine, run, summed_up
+from benchmarks.workloads import WORKLOADS, Call, Engine, Size, Workload, run, summed_up
 
 
 async def serve(engine: Engine, told: IO[str], encode: Any) -> None:
@@ -24,18 +25,40 @@ async def serve(engine: Engine, told: IO[str], encode: Any) -> None:
     say(told, {"ready": sorted(engine.can)})
     for line in iter(sys.stdin.readline, ""):
         asked = json.loads(line)
-        workload = WORKLOADS[asked["workload"]]
-        if not workload.needs <= engine.can:
-            say(told, {"cannot": ", ".join(sorted(workload.needs - engine.can))})
-            continue
         try:
-            outside = outside_model(engine)
-            outcome = await run(engine, workload, asked["size"])
+            if "workload" in asked:
+                found = await programs(engine, WORKLOADS[asked["workload"]], asked["size"], encode)
+            else:
+                found = await together(engine, asked["prompts"], asked["new"])
         except Exception as error:
-            say(told, {"failed": f"{type(error).__name__}: {error}"})
-        else:
-            say(told, summed_up(outcome, encode) | outside(outcome.seconds))
+            found = {"failed": f"{type(error).__name__}: {error}"[:300]}
+        say(told, found)
     await engine.stop()
+
+
+async def programs(engine: Engine, workload: Workload, size: Size, encode: Any) -> dict[str, Any]:
+    """The figures of a workload."""
+    if not workload.needs <= engine.can:
+        return {"cannot": ", ".join(sorted(workload.needs - engine.can))}
+    outside = outside_model(engine)
+    outcome = await run(engine, workload, size)
+    return summed_up(outcome, encode) | outside(outcome.seconds)
+
+
+async def together(engine: Engine, prompts: list[str], new: int) -> dict[str, Any]:
+    """So many new tokens after each of the prompts, all at once: the seconds, first tokens and
+    whole."""
+    if "text" not in engine.can:
+        return {"cannot": "text"}
+    await engine.fresh()
+    log: list[Call] = []
+    branches = [engine.branch(log) for _ in prompts]
+    for branch, prompt in zip(branches, prompts, strict=True):
+        branch.say(prompt)
+    start = time.perf_counter()
+    await asyncio.gather(*(branch.gen(new) for branch in branches))
+    seconds = time.perf_counter() - start
+    return {"seconds": seconds, "first_s": max(call.first_s or seconds for call in log)}
 
 
 async def warm_up(engine: Engine) -> None:
