@@ -36,7 +36,7 @@ class Masks:
         self.abstraction = Abstraction(machine, vocabulary.trie.longest)
         self.parts = Parts(machine, vocabulary.trie)
         self._known: dict[int, np.ndarray] = {}
-        self._keys: dict[tuple[int, int], tuple[Leaf, np.ndarray]] = {}
+        self._keys: dict[tuple[object, int], tuple[Leaf, np.ndarray]] = {}
         self._followed: dict[tuple[int, int], list[int]] = {}
 
     @property
@@ -200,14 +200,18 @@ class Masks:
         refused = self._refused(key, parents)
         if refused:
             return self._ended(leaf, key, parents, refused)
-        # most of it is the same all along the key
-        known = self._keys.get((parents.number, key.cls))
+        # most of it is the same all along the key, if not in every object of the shape
+        assert leaf.after is not None
+        place: object = parents.number
+        if len(parents.frames) == 1 and isinstance(parents.frames[0].state, at.InObject):
+            place = self.parts.alone(leaf.after, key, parents.frames[0].state) or place
+        known = self._keys.get((place, key.cls))
         if known is not None and known[0] is leaf:
             return known[1]
         mask = self._ended(leaf, key, parents, refused)
         if len(self._keys) >= _MOST_KEYS:
             self._keys.clear()
-        self._keys[parents.number, key.cls] = leaf, mask
+        self._keys[place, key.cls] = leaf, mask
         return mask
 
     def _ended(

@@ -242,9 +242,12 @@ class Parts:
 
     def known_ends(self, node: Node, key: at.InKnownKey, parent: at.InObject, ends: Ends) -> None:
         """The tokens that end the key, and go on after it."""
+        plan = parent.node.plan
         for index, child in self._names_of(node, key).ends:
             if key.at.allowed >> index & 1:
-                self._keyed(child, self.machine.members.after_known(parent, index), ends)
+                value = plan.values[index] if plan.plain else None
+                if value is None or not self._keyed_alone(child, value, ends):
+                    self._keyed(child, self.machine.members.after_known(parent, index), ends)
 
     def after_other(
         self, child: Node, key: at.InOtherKey, parent: at.InObject, name: str | None, ends: Ends
@@ -253,6 +256,25 @@ class Parts:
         if name in key.node.names or name in parent.others:
             return
         self._keyed(child, self.machine.members.after_other(parent, key.cls, name), ends)
+
+    def alone(self, child: Node, key: at.InOtherKey, parent: at.InObject) -> Expr | None:
+        """The value after a key that is not known, where nothing that tokens can write after the
+        key's closing quote depends on the object."""
+        plan = parent.node.plan
+        value = plan.usable_classes[key.cls].value
+        if not plan.plain or (child.children and self.of(child, at.BeforeColon(value)).after):
+            return None
+        return value
+
+    def _keyed_alone(self, child: Node, value: Expr, ends: Ends) -> bool:
+        """After the closing quote of a key that may come, where that is all that matters."""
+        if child.children:
+            part = self.of(child, at.BeforeColon(value))
+            if part.after:
+                return False
+            ends.tokens.extend(part.tokens)
+        ends.tokens.extend(child.tokens)
+        return True
 
     def _keyed(self, child: Node, ways: Iterable[tuple[Expr, at.InObject]], ends: Ends) -> None:
         some = False
