@@ -39,9 +39,3 @@ def test_there_are_blocks_to_run() -> None:
 @pytest.mark.parametrize("block", BLOCKS)
 def test_a_block_runs(block: str) -> None:
     assert run("-c", block).returncode == 0
-
-
-@pytest.mark.model
-@pytest.mark.parametrize("recipe", sorted((ROOT / "recipes").glob("*.py")), ids=lambda p: p.stem)
-def test_a_recipe_runs(recipe: Path) -> None:
-    assert run(str(recipe)).stdout.strip()
