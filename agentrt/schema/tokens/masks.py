@@ -120,9 +120,14 @@ class Masks:
         states = [_bare(frame.state) for frame in configuration.frames]
         if all(isinstance(s, at.InOtherKey | at.InKnownKey) for s in states):
             return trie.two_items_after_key
-        if all(_in_json_string(s) for s in states):
+        if not all(_in_json_string(s) for s in states):
+            return trie.two_items
+        around = [
+            f for frame in configuration.frames if frame.parents for f in frame.parents.frames
+        ]
+        if any(_tells_items_apart(frame.state) for frame in around):
             return trie.two_items_after_string
-        return trie.two_items
+        return trie.two_items_after_nested
 
     # -- frames --------------------------------------------------------------------------------
 
@@ -292,6 +297,10 @@ def _in_json_string(state: object) -> bool:
     if isinstance(state, at.InText) and isinstance(state.text, StringText):
         return state.text.codec.json
     return isinstance(state, at.InOtherKey | at.InKnownKey)
+
+
+def _tells_items_apart(state: object) -> bool:
+    return isinstance(state, at.InArray) and state.node.plan.unique
 
 
 def _bare(state: object) -> object:
