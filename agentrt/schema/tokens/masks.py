@@ -56,12 +56,29 @@ class Masks:
         return found
 
     def _mask(self, configuration: Configuration) -> np.ndarray:
+        frames, trie = configuration.frames, self.vocabulary.trie
+        if configuration.tape is not None:
+            # the same wherever else the frames are the same, but for what begins another item
+            mask = self.of(self.machine.store.configuration(frames))
+            return self._without(mask, configuration, self._two_items(configuration))
+        mask, tokens = self._inside(configuration)
+        if self.machine.may_end(configuration):
+            tokens.extend(self.vocabulary.eos_ids)
+        if tokens:
+            mask = mask.copy()
+            set_bits(mask, tokens)
+        tried = list(self._rewriting(configuration))
+        if self.machine.tells_items_apart:
+            tried += trie.two_first_items
+        return self._without(mask, configuration, tried)
+
+    def _inside(self, configuration: Configuration) -> tuple[np.ndarray, list[int]]:
+        """A mask, and further tokens, that a configuration can go on with."""
         mask: np.ndarray | None = None
         tokens: list[int] = []
-        frames = configuration.frames
         # whatever stays within a known key stays within one that may be any
-        in_any_key = any(_in_any_key(frame.state) for frame in frames)
-        for frame in frames:
+        in_any_key = any(_in_any_key(frame.state) for frame in configuration.frames)
+        for frame in configuration.frames:
             if self.is_string(frame.state):
                 inside = self._in_string(frame, tokens)
                 mask = inside if mask is None else mask | inside
@@ -69,26 +86,30 @@ class Masks:
                 self._past_known_key(frame, tokens)
             else:
                 self._from(self.vocabulary.trie.root, frame, tokens)
-        if self.machine.may_end(configuration):
-            tokens.extend(self.vocabulary.eos_ids)
         if mask is None:
             mask = np.zeros(self.vocabulary.words, dtype=np.uint32)
+        return mask, tokens
+
+    def _without(
+        self, mask: np.ndarray, configuration: Configuration, tried: list[int]
+    ) -> np.ndarray:
+        """The mask less those of a few tokens that the machine cannot follow. Parts leave out which
+        other names were taken and which items were seen: for tokens that write much at once, both
+        may matter."""
         wrong = [
             token
-            for token in self._exceptions(configuration)
-            if (token in tokens or mask[token >> 5] >> (token & 31) & 1)
+            for token in tried
+            if mask[token >> 5] >> (token & 31) & 1
             and self.machine.run(configuration, self.vocabulary.tokens[token] or b"") is None
         ]
-        if tokens or wrong:
+        if wrong:
             mask = mask.copy()
-            set_bits(mask, tokens)
             for token in wrong:
                 mask[token >> 5] &= ~np.uint32(1 << (token & 31))
         return mask
 
-    def _exceptions(self, configuration: Configuration) -> Iterator[int]:
-        """The few tokens that write so much at once that what parts leave out may matter: which
-        other names were taken, and which items were seen."""
+    def _rewriting(self, configuration: Configuration) -> Iterator[int]:
+        """The tokens that may write a key, or the end of one, that was taken."""
         trie = self.vocabulary.trie
         yield from trie.later_key
         states = [_bare(frame.state) for frame in configuration.frames]
@@ -97,15 +118,21 @@ class Masks:
             yield from trie.first_key
         if begins or any(isinstance(s, at.InOtherKey) for s in states):
             yield from trie.escaped_key
-        if configuration.tape is not None:
-            if all(isinstance(s, at.InOtherKey | at.InKnownKey) for s in states):
-                yield from trie.two_items_after_key
-            elif all(_in_json_string(s) for s in states):
-                yield from trie.two_items_after_string
-            else:
-                yield from trie.two_items
-        elif self.machine.tells_items_apart:
-            yield from trie.two_first_items
+
+    def _two_items(self, configuration: Configuration) -> list[int]:
+        """The tokens that may end an item and begin one that was seen."""
+        trie = self.vocabulary.trie
+        states = [_bare(frame.state) for frame in configuration.frames]
+        if all(isinstance(s, at.InOtherKey | at.InKnownKey) for s in states):
+            return trie.two_items_after_key
+        if not all(_in_json_string(s) for s in states):
+            return trie.two_items
+        around = [
+            f for frame in configuration.frames if frame.parents for f in frame.parents.frames
+        ]
+        if any(_tells_items_apart(frame.state) for frame in around):
+            return trie.two_items_after_string
+        return trie.two_items_after_nested
 
     # -- frames --------------------------------------------------------------------------------
 
@@ -275,6 +302,10 @@ def _in_json_string(state: object) -> bool:
     if isinstance(state, at.InText) and isinstance(state.text, StringText):
         return state.text.codec.json
     return isinstance(state, at.InOtherKey | at.InKnownKey)
+
+
+def _tells_items_apart(state: object) -> bool:
+    return isinstance(state, at.InArray) and state.node.plan.unique
 
 
 def _bare(state: object) -> object:

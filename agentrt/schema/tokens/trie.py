@@ -20,6 +20,7 @@ _FIRST_KEY = re.compile(rb'^\s*"[^"]*"', re.DOTALL)
 _ESCAPED_KEY = re.compile(rb'\\..*"', re.DOTALL)
 _TWO_ITEMS = re.compile(rb",\s*\S", re.DOTALL)
 _TWO_ITEMS_AFTER_STRING = re.compile(rb'".*,\s*\S', re.DOTALL)
+_TWO_ITEMS_AFTER_NESTED = re.compile(rb'"\s*[}\]].*,\s*\S', re.DOTALL)
 _TWO_ITEMS_AFTER_KEY = re.compile(rb'"\s*:.*,\s*\S', re.DOTALL)
 _MOST_JOINED = 10_000
 
@@ -177,6 +178,11 @@ class Trie:
     def two_items_after_string(self) -> list[int]:
         """Those of them that may do so from within a string, which they must end."""
         return self._matching(_TWO_ITEMS_AFTER_STRING)
+
+    @cached_property
+    def two_items_after_nested(self) -> list[int]:
+        """Those of them that may do so from within a string in an object or array in the item."""
+        return self._matching(_TWO_ITEMS_AFTER_NESTED)
 
     @cached_property
     def two_items_after_key(self) -> list[int]:
