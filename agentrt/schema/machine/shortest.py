@@ -25,7 +25,9 @@ def shortest_text(text: TextAutomaton, state: object) -> bytes | None:
         return text.text[state:]
     if isinstance(text, StringText):
         assert isinstance(state, Within)
-        return _string(text, state)
+        # How many characters may follow changes with each that is written, and matters only where
+        # a DFA may want more of them.
+        return _string(text, state if text.dfa is not None else state._replace(hi=None))
     assert isinstance(text, NumberText)
     return _number(text, state)
 
@@ -47,11 +49,12 @@ def _number(text: NumberText, state: object) -> bytes | None:
     return None
 
 
+@lru_cache(maxsize=8192)
 def _string(text: StringText, state: Within) -> bytes | None:
     out = b""
     while state.pending is not None:
-        # any way to end the character begun
-        for byte in range(255, -1, -1):
+        # any way to end the character begun: no byte above 0xBF goes on with one
+        for byte in range(0xBF, -1, -1):
             following = text.step(state, byte)
             if following is not None:
                 state, out = following, out + bytes([byte])
