@@ -53,6 +53,11 @@ class Vocabulary:
         return (self.size + 31) // 32
 
     @cached_property
+    def most_opened(self) -> int:
+        """The most values and keys that one token can open: its brackets, braces and quotes."""
+        return max((sum(t.count(c) for c in b'[{"') for t in self.tokens if t), default=0)
+
+    @cached_property
     def trie(self) -> Trie:
         return Trie(self.tokens)
 
