@@ -104,7 +104,7 @@ class Conversation:
         for branch in branches:
             for name, result in branch.results.items():
                 if self.results.get(name) is not result:
-                    self.joined.setdefault(name, []).append(result)
+                    self.joined[name] = [*self.joined.get(name, ()), result]
         return [branch.text_since_fork for branch in branches]
 
     def adopt(self, branch: Self) -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from agentrt.errors import AnswerRejected, Attempt, SchemaError
-from agentrt.schema import compile_schema, compiled_in_thread, token_spans
+from agentrt.schema import Span, compile_schema, compiled_in_thread, token_spans
 from agentrt.schema import partial as parse_partial
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ class Repairs:
         pieces = [self._vocabulary.tokens[token] or b"" for token in token_ids]
         text = b"".join(pieces).decode()
         value = json.loads(text)
-        spans = parse_partial(text).spans
+        # a bare number could still go on, for all that its text says
+        spans = {"": Span(0, len(text.encode())), **parse_partial(text).spans}
         path, reason = min(
             ((_path(value, each["loc"]), each["msg"]) for each in error.errors()),
             key=lambda found: spans[_pointer(found[0])].start,

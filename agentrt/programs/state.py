@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast, overload
 
-from agentrt.errors import AnswerRejected, Attempt, PromptTooLong, Retry
+from agentrt.errors import AnswerRejected, Attempt, PromptTooLong, Retry, UsageError
 from agentrt.generation import Completion, FinishReason, SamplingOptions
 from agentrt.programs.answers import answer_of
 from agentrt.programs.budget import reserved
@@ -370,6 +370,8 @@ async def _objection(check: Callable[[T], Any] | None, value: T) -> str | None:
             verdict = await verdict
     except Retry as retry:
         return retry.reason
+    except UsageError:  # a mistake in the check itself is nothing to tell the model
+        raise
     except ValueError as error:
         return str(error)
     return "it does not pass the check." if verdict is False else None
