@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import inspect
 import sys
 import time
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import ModuleType
 
-    from agentrt.generation import SamplingOptions
     from agentrt.programs import Program
 
 _COMMON = ("model", "json", "seed", "max_tokens", "temperature")
@@ -58,13 +56,11 @@ def run(asked: argparse.Namespace) -> None:
     if not isinstance(target, Program):
         _run_main(target, path, asked.arguments)
         return
-    found = cast("Program[..., Any]", target)
-    given = _parsed(found, asked)
-    anyio.run(_run_program, found, given, asked)
+    anyio.run(_run_program, *_prepared(target, asked), asked)
 
 
-def program_of(words: Sequence[str]) -> tuple[Program[..., Any], dict[str, Any], SamplingOptions]:
-    """What `agentrt run` with these words would run: a program, its arguments and how it samples.
+def program_of(words: Sequence[str]) -> tuple[Program[..., Any], dict[str, Any]]:
+    """What `agentrt run` with these words would run: a program that samples so, its arguments.
 
     Raises InvalidRequest for a `main` that is no program, which opens its own runtime.
     """
@@ -79,9 +75,15 @@ def program_of(words: Sequence[str]) -> tuple[Program[..., Any], dict[str, Any],
             f"{asked.file} is no program but a function that opens its own runtime; name one as "
             f"{path}:PROGRAM, or have it use agentrt.trace.replay.Replay"
         )
-    found = cast("Program[..., Any]", target)
-    given = _parsed(found, asked)
-    return found, given, sampling_of(asked)
+    return _prepared(target, asked)
+
+
+def _prepared(
+    found: Program[..., Any], asked: argparse.Namespace
+) -> tuple[Program[..., Any], dict[str, Any]]:
+    """The program as the options want it to sample, and its arguments."""
+    given = _parsed(found, asked)  # first: it may find options among the arguments
+    return found.using(**sampling_of(asked)), given
 
 
 def _found(file: str) -> tuple[Callable[..., Any], Path]:
@@ -152,7 +154,7 @@ async def _run_program(
     async with Runtime(asked.model) as runtime:
         began = time.perf_counter()
         async with _live_view(asked):
-            result = await found.using(**sampling_of(asked))(**given)
+            result = await found(**given)
         seconds = time.perf_counter() - began
         usage = runtime.stats().usage
     if asked.json:
@@ -180,8 +182,9 @@ def _run_main(target: Callable[..., Any], path: Path, arguments: list[str]) -> N
 
 
 def _live_view(asked: argparse.Namespace) -> Any:
-    """What the program does, shown as it happens; where there is a terminal, and a view."""
+    """What the program does, shown as it happens, where there is a terminal."""
     if asked.json or not sys.stderr.isatty():
         return nullcontext()
-    view = getattr(importlib.import_module("agentrt.trace"), "live_view", None)
-    return view() if view is not None else nullcontext()
+    from agentrt.trace import live_view
+
+    return live_view()

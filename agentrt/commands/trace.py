@@ -90,16 +90,14 @@ def branch(asked: argparse.Namespace) -> int:
 
 async def _replay(asked: argparse.Namespace, words: list[str]) -> tuple[dict[str, int], str | None]:
     from agentrt.commands.run import program_of
-    from agentrt.programs import State
     from agentrt.trace.replay import Replay
 
-    found, given, sampling = program_of(words)
+    found, given = program_of(words)
     runtime = Replay(asked.id, model=asked.model, tools=asked.tools, folder=asked.folder)
     drift: str | None = None
     try:
         async with runtime:
-            options: Any = {**found.defaults, **sampling}
-            await found.on(State(runtime, **options), **given)
+            await found(**given)
     except ReplayDrift as error:
         drift = str(error)
     counts = {

@@ -78,3 +78,18 @@ def test_branch_shows_both(work: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "heard 30" in told
     assert "heard 35" in told
     assert main(["trace", "branch", "latest", "999999"]) == 2
+
+
+def test_replay_samples_as_the_run_was_told_to(
+    work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An option of `agentrt run` goes before the program's own default, here as there."""
+    bare = WORK.replace("max_tokens=20", "")
+    limited = bare.replace("@program", "@program(max_tokens=9)")
+    work.write_text(limited)
+    words = ["run", str(work), "Why?", "--max-tokens", "4"]
+    monkeypatch.setattr(sys, "argv", ["agentrt", *words])
+    assert main(words) == 0
+    capsys.readouterr()
+    assert main(["trace", "replay", "latest"]) == 0
+    assert capsys.readouterr().out == "OK: 1 generations and 0 tool calls were as recorded\n"
