@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from agentrt.errors import DeadlineExceeded
 from agentrt.programs.budget import check_time, reserved
 from agentrt.programs.repair import Repairs
-from agentrt.trace import SpanKind, span
+from agentrt.trace import SpanKind, attributes, span
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -109,7 +109,8 @@ async def mended(
             with span(SpanKind.VALIDATION, f"repair {answer.wanted}") as current:
                 resumed = await repairs.resume(whole.token_ids, error)
                 last = repairs.attempts[-1]
-                current.set(pointer=last.pointer, reason=last.reason)
+                refused = f"{last.pointer}: {last.reason}" if last.pointer else last.reason
+                current.set({attributes.VALIDATION_ERRORS: refused})
                 kept = resumed.token_ids
                 more = await completed(runtime, [*prompt, *kept], resumed, asking.less(len(kept)))
                 whole = _spliced(runtime, whole, len(kept), more)
@@ -156,10 +157,9 @@ async def granted(
 def _spliced(runtime: Runtime, first: Completion, kept: int, then: Completion) -> Completion:
     """`then` as the rest of `first`, of which `kept` tokens stay; counts what both took."""
     token_ids = first.token_ids[:kept] + then.token_ids
-    pieces = runtime.vocabulary.tokens
     return replace(
         then,
-        text=b"".join(pieces[token] or b"" for token in token_ids).decode(),
+        text=runtime.vocabulary.spelled(token_ids).decode(),
         token_ids=token_ids,
         token_kinds=first.token_kinds[:kept] + then.token_kinds,
         logprobs=None if then.logprobs is None else (first.logprobs or ())[:kept] + then.logprobs,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 from agentrt.errors import InvalidRequest
 from agentrt.programs.ambient import run_sync
 from agentrt.programs.state import State
-from agentrt.trace import SpanKind, span
+from agentrt.trace import SpanKind, attributes, span
 
 if TYPE_CHECKING:
     from agentrt.generation import SamplingOptions
@@ -59,14 +59,14 @@ class Program(Generic[P, T]):
 
         Its own defaults go before those of the state.
         """
-        described = {"agentrt.program.arguments": lambda: _described(args, kwargs)}
+        described = {attributes.PROGRAM_ARGUMENTS: lambda: _described(args, kwargs)}
         with (
             span(SpanKind.PROGRAM, self.name, described, parent=state.span) as current,
             self._budget.fresh() if self._budget is not None else nullcontext(),
             state.running(current, self._defaults),
         ):
             result = await self._body(state, *args, **kwargs)
-            current.set({"agentrt.program.result": lambda: _shown(result)})
+            current.set({attributes.PROGRAM_RESULT: lambda: _shown(result)})
             return result
 
     def using(
@@ -89,11 +89,6 @@ class Program(Generic[P, T]):
         Outside `async with Runtime()` it uses one that is opened for the process.
         """
         return run_sync(functools.partial(self, *args, **kwargs))
-
-    @property
-    def defaults(self) -> SamplingOptions:
-        """The sampling options of its generations, where they name none."""
-        return self._defaults
 
     def __repr__(self) -> str:
         return f"<program {self.name}>"

@@ -86,5 +86,4 @@ def _rendered(runtime: Runtime, messages: list[Message]) -> str:
         tokens = runtime.tokenize(messages)
     except InvalidRequest:  # a template may refuse roles it does not know
         return ""
-    pieces = runtime.vocabulary.tokens
-    return b"".join(pieces[token] or b"" for token in tokens).decode(errors="replace")
+    return runtime.vocabulary.spelled(tokens).decode(errors="replace")

@@ -106,8 +106,7 @@ class GrammarMatcher:
     @property
     def text(self) -> bytes:
         """The text so far, end tokens left out."""
-        tokens = self._engine.vocabulary.tokens
-        return b"".join(tokens[i] or b"" for i in self._tokens)
+        return self._engine.vocabulary.spelled(self._tokens)
 
     @property
     def is_complete(self) -> bool:

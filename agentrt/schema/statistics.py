@@ -93,7 +93,7 @@ def forced_tokens(grammar: Grammar, text: bytes) -> tuple[int, int]:
         forced += len(ids)
         ids = ids or tuple(engine.vocabulary.tokenise(text[at:])[:1])
         written += len(ids)
-        piece = b"".join(engine.vocabulary.tokens[i] or b"" for i in ids)
+        piece = engine.vocabulary.spelled(ids)
         following = engine.machine.run(current, piece)
         if following is None or not text.startswith(piece, at):
             raise ValueError(f"{text!r:.80} does not match at byte {at}")

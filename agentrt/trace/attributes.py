@@ -19,15 +19,10 @@ EXCEPTION_MESSAGE: Final = "exception.message"
 # What is done, by whom.
 OPERATION_NAME: Final = "gen_ai.operation.name"
 PROVIDER_NAME: Final = "gen_ai.provider.name"
-AGENT_NAME: Final = "gen_ai.agent.name"
-AGENT_DESCRIPTION: Final = "gen_ai.agent.description"
-OUTPUT_TYPE: Final = "gen_ai.output.type"
 
 # Values of gen_ai.operation.name.
 CHAT: Final = "chat"
 TEXT_COMPLETION: Final = "text_completion"
-INVOKE_AGENT: Final = "invoke_agent"
-INVOKE_WORKFLOW: Final = "invoke_workflow"
 EXECUTE_TOOL: Final = "execute_tool"
 PLAN: Final = "plan"
 
@@ -53,16 +48,10 @@ USAGE_INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
 USAGE_OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
 USAGE_CACHE_READ_INPUT_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
 
-# Messages, as JSON of the conventions' own form.
-SYSTEM_INSTRUCTIONS: Final = "gen_ai.system_instructions"
-INPUT_MESSAGES: Final = "gen_ai.input.messages"
-OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
-
 # Tools.
 TOOL_NAME: Final = "gen_ai.tool.name"
 TOOL_TYPE: Final = "gen_ai.tool.type"
 TOOL_DESCRIPTION: Final = "gen_ai.tool.description"
-TOOL_DEFINITIONS: Final = "gen_ai.tool.definitions"
 TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
 TOOL_CALL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
 TOOL_CALL_RESULT: Final = "gen_ai.tool.call.result"
@@ -79,12 +68,8 @@ REQUEST_TOP_LOGPROBS: Final = "agentrt.request.top_logprobs"
 REQUEST_PRIORITY: Final = "agentrt.request.priority"
 REQUEST_TIMEOUT_S: Final = "agentrt.request.timeout_s"
 REQUEST_NAMESPACE: Final = "agentrt.request.namespace"
-REQUEST_NAME: Final = "agentrt.request.name"
-"""The name a program gave the generation."""
 CONSTRAINT: Final = "agentrt.constraint"
 """What the output must be, in words: a type, a regex, the choices."""
-CONSTRAINT_POINTER: Final = "agentrt.constraint.pointer"
-"""The JSON pointer of what could not be enforced or did not validate."""
 
 # Of a response. Tokens: input = cached + computed, output = sampled + forced.
 USAGE_COMPUTED_TOKENS: Final = "agentrt.usage.computed_tokens"
@@ -97,7 +82,7 @@ TIMING_DECODE_S: Final = "agentrt.timing.decode_s"
 RESPONSE_STOPPED_BY: Final = "agentrt.response.stopped_by"
 RESPONSE_SEED: Final = "agentrt.response.seed"
 
-# Content, large. Prompt first: its text, its token ids, where messages made it its messages above.
+# Content, large. Prompt first: its text, its token ids.
 PROMPT_TEXT: Final = "agentrt.prompt.text"
 PROMPT_IDS: Final = "agentrt.prompt.ids"
 PROMPT_LOGPROBS: Final = "agentrt.prompt.logprobs"
@@ -116,17 +101,11 @@ SELECT_SCORES: Final = "agentrt.select.scores"
 SELECT_BY: Final = "agentrt.select.by"
 SELECT_INDEX: Final = "agentrt.select.index"
 
-# Programs, branches, tools, validation.
+# Programs and validation.
 PROGRAM_ARGUMENTS: Final = "agentrt.program.arguments"
 PROGRAM_RESULT: Final = "agentrt.program.result"
-PROGRAM_BUDGET: Final = "agentrt.program.budget"
-"""What may be spent and what has been: {"tokens": [spent, limit], "calls": ..., "seconds": ...}."""
-BRANCH_PARENT: Final = "agentrt.branch.parent"
-"""The id of the span whose state was forked."""
-BRANCH_INDEX: Final = "agentrt.branch.index"
-BRANCH_COUNT: Final = "agentrt.branch.count"
-VALIDATION_ATTEMPT: Final = "agentrt.validation.attempt"
 VALIDATION_ERRORS: Final = "agentrt.validation.errors"
+"""What was refused: its JSON pointer and the reason."""
 
 # The run and what it ran on.
 RUNTIME_ID: Final = "agentrt.runtime.id"
@@ -143,10 +122,6 @@ CHUNK: Final = "agentrt.chunk"
 
 LARGE: Final = frozenset(
     {
-        SYSTEM_INSTRUCTIONS,
-        INPUT_MESSAGES,
-        OUTPUT_MESSAGES,
-        TOOL_DEFINITIONS,
         TOOL_CALL_ARGUMENTS,
         TOOL_CALL_RESULT,
         PROMPT_TEXT,
@@ -165,7 +140,7 @@ LARGE: Final = frozenset(
 )
 """Attributes that a store keeps apart from the others and reads only when they are asked for."""
 
-CONTENT: Final = (LARGE - {TOOL_DEFINITIONS, TOKEN_KINDS}) | {
+CONTENT: Final = (LARGE - {TOKEN_KINDS}) | {
     EXCEPTION_MESSAGE,
     REQUEST_STOP_SEQUENCES,
     REQUEST_STOP_TOKEN_IDS,

@@ -24,9 +24,12 @@ from agentrt import (
     program,
     race,
 )
+from agentrt.trace import SpanKind
+from agentrt.trace import attributes as names
 from tests.programs.conftest import Scripted
 from tests.programs.replies import saying
 from tests.runtime.serving import settled
+from tests.trace.sinks import listening
 
 pytestmark = pytest.mark.anyio
 
@@ -305,3 +308,22 @@ async def test_two_hundred_programs_fork_four_ways_over_one_prefix(scripted: Scr
         found = await gather(*(ask(number) for number in range(200)))
         assert found == [["done"] * 4] * 200
     assert bound.ratio < 1.05
+
+
+async def test_a_repair_is_recorded_with_what_was_refused(scripted: Scripted) -> None:
+    def at_least_five(value: int) -> int:
+        if value < 5:
+            raise ValueError("it is too small")
+        return value
+
+    class Order(BaseModel):
+        pieces: Annotated[int, AfterValidator(at_least_five)]
+
+    with listening() as sink:
+        async with scripted(lambda said: "7}" if said.endswith(":") else '{"pieces":3}'):
+            s = State()
+            s.user("How many?")
+            assert (await s.gen(Order)).pieces == 7
+    repairs = [span for span in sink.spans if span.kind is SpanKind.VALIDATION]
+    refused = [span.attributes[names.VALIDATION_ERRORS] for span in repairs]
+    assert refused == ["/pieces: Value error, it is too small"]

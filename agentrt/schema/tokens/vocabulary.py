@@ -53,11 +53,6 @@ class Vocabulary:
         return (self.size + 31) // 32
 
     @cached_property
-    def most_opened(self) -> int:
-        """The most values and keys that one token can open: its brackets, braces and quotes."""
-        return max((sum(t.count(c) for c in b'[{"') for t in self.tokens if t), default=0)
-
-    @cached_property
     def trie(self) -> Trie:
         return Trie(self.tokens)
 
@@ -83,6 +78,10 @@ class Vocabulary:
 
     def __reduce__(self) -> tuple[object, ...]:
         return Vocabulary, (self.tokens, self.eos_ids)
+
+    def spelled(self, token_ids: Iterable[int]) -> bytes:
+        """What tokens stand for together; special ones for nothing."""
+        return b"".join(self.tokens[i] or b"" for i in token_ids)
 
     def segment(self, text: bytes) -> list[int]:
         """The fewest tokens that spell a text. Raises ValueError where none do."""
@@ -113,8 +112,7 @@ class Vocabulary:
                 ids = list(self.encode(text.decode()))
             except UnicodeDecodeError:
                 return self.segment(text)
-            spelled = b"".join(self.tokens[i] or b"" for i in ids)
-            if spelled == text:
+            if self.spelled(ids) == text:
                 return ids
         return self.segment(text)
 
