@@ -19,7 +19,7 @@ from agentrt.schema import (
 from agentrt.schema.types import adapter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Awaitable, Callable, Hashable, Sequence
 
     from agentrt.schema import Grammar, Vocabulary
 
@@ -37,8 +37,8 @@ class Answer(Generic[T]):
     schema: dict[str, Any] | None = None
 
 
-_grammars: WeakKeyDictionary[Vocabulary, dict[Hashable, Grammar]] = WeakKeyDictionary()
-_MOST = 256  # grammars kept for one vocabulary
+_answers: WeakKeyDictionary[Vocabulary, dict[Hashable, Answer[Any]]] = WeakKeyDictionary()
+_MOST = 256  # answers kept for one vocabulary
 
 
 async def answer_of(
@@ -50,7 +50,8 @@ async def answer_of(
 ) -> Answer[Any]:
     """How to ask for a type, a JSON schema (a dict), a regex, or one of several texts.
 
-    Raises InvalidRequest for a contradiction, SchemaError for what cannot be enforced.
+    Worked out the first time, in a thread. Raises InvalidRequest for a contradiction, SchemaError
+    for what cannot be enforced.
     """
     named = [n for n, v in (("regex", regex), ("choices", choices)) if v is not None]
     if len(named) == 2 or (named and kind is not str):
@@ -58,26 +59,42 @@ async def answer_of(
         raise InvalidRequest(f"{given} were given; an answer is asked for in one way at a time")
     if choices is not None:
         texts = _checked(choices)
-        wanted = f"one of {reprlib.repr(list(texts))}"
-        grammar = await _compiled(("choices", texts), vocabulary, partial(_choices, texts))
-        return Answer(wanted, grammar, str)
+        return await _kept(("choices", texts), vocabulary, partial(_of_choices, texts))
     if regex is not None:
-        grammar = await _compiled(("regex", regex), vocabulary, partial(compile_regex, regex))
-        return Answer(f"the regex {reprlib.repr(regex)}", grammar, str)
+        return await _kept(("regex", regex), vocabulary, partial(_of_regex, regex))
     if kind is str:
         return Answer("text", None, str)
+    return await _kept(("type", _key(kind)), vocabulary, partial(_of_type, kind))
+
+
+async def _kept(
+    key: Hashable, vocabulary: Vocabulary, make: Callable[[Vocabulary], Awaitable[Answer[Any]]]
+) -> Answer[Any]:
+    known = _answers.setdefault(vocabulary, {})
+    found = known.get(key)
+    if found is None:
+        found = await make(vocabulary)
+        if len(known) >= _MOST:
+            known.pop(next(iter(known)), None)
+        known[key] = found
+    return found
+
+
+async def _of_choices(texts: tuple[str, ...], vocabulary: Vocabulary) -> Answer[str]:
+    grammar = await compiled_in_thread(partial(compile_choices, texts, vocabulary))
+    return Answer(f"one of {reprlib.repr(list(texts))}", grammar, str)
+
+
+async def _of_regex(regex: str, vocabulary: Vocabulary) -> Answer[str]:
+    grammar = await compiled_in_thread(partial(compile_regex, regex, vocabulary))
+    return Answer(f"the regex {reprlib.repr(regex)}", grammar, str)
+
+
+async def _of_type(kind: Any, vocabulary: Vocabulary) -> Answer[Any]:
     schema = kind if isinstance(kind, dict) else schema_of(kind)
-    make = partial(compile_schema, kind)
-    grammar = await _compiled(("type", _key(kind)), vocabulary, make)
+    grammar = await compiled_in_thread(partial(compile_schema, kind, vocabulary))
     read = adapter(Any if isinstance(kind, dict) else kind).validate_json
     return Answer(name_of(kind), grammar, read, schema)
-
-
-def _choices(
-    texts: Sequence[str], vocabulary: Vocabulary, cancelled: Callable[[], bool]
-) -> Grammar:
-    del cancelled  # a few texts are compiled at once
-    return compile_choices(texts, vocabulary)
 
 
 def name_of(kind: Any) -> str:
@@ -104,15 +121,3 @@ def _key(kind: Any) -> Hashable:
     except TypeError:
         return repr(kind)
     return kind
-
-
-async def _compiled(key: Hashable, vocabulary: Vocabulary, make: Callable[..., Grammar]) -> Grammar:
-    """The grammar of `key`, compiled in a thread the first time it is asked for."""
-    known = _grammars.setdefault(vocabulary, {})
-    found = known.get(key)
-    if found is None:
-        found = await compiled_in_thread(partial(make, vocabulary=vocabulary))
-        if len(known) >= _MOST:
-            known.pop(next(iter(known)), None)
-        known[key] = found
-    return found

@@ -86,10 +86,15 @@ def compile_regex(
     return _compiled(Source("regex", pattern), _vocabulary(vocabulary), limits)
 
 
-def compile_choices(choices: Sequence[str], vocabulary: Any = None) -> Grammar:
+def compile_choices(
+    choices: Sequence[str],
+    vocabulary: Any = None,
+    *,
+    cancelled: Callable[[], bool] | None = None,
+) -> Grammar:
     """The grammar of exactly these texts."""
     source = Source("choices", json.dumps(list(choices)))
-    return _compiled(source, _vocabulary(vocabulary), Limits())
+    return _compiled(source, _vocabulary(vocabulary), Limits(cancelled=cancelled))
 
 
 def rebuilt(source: Source, vocabulary: Vocabulary | None, jumps: bool) -> Grammar:
