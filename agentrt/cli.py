@@ -51,7 +51,7 @@ class _Command(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line; commands that are not installed are left out."""
+    """The parser of the whole command line."""
     top = argparse.ArgumentParser(
         prog="agentrt", description="Agent programs and structured extraction on a local model."
     )
@@ -60,11 +60,10 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Command)
     is_completing = "_ARGCOMPLETE" in os.environ
     for name, (module, text) in _COMMANDS.items():
-        if _is_there(module):
-            command = commands.add_parser(name, help=text, description=text)
-            command.module = module
-            if is_completing:
-                command.load()
+        command = commands.add_parser(name, help=text, description=text)
+        command.module = module
+        if is_completing:
+            command.load()
     return top
 
 
@@ -108,13 +107,6 @@ def _failed(error: Exception, is_debugging: bool) -> int:
     notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
     print(f"agentrt: {type(error).__name__}: {text}{notes}", file=sys.stderr)
     return 2 if isinstance(error, UsageError) else 1
-
-
-def _is_there(module: str) -> bool:
-    # Looked for as a file: find_spec would import the packages above it.
-    inside = module.split(".")[1:]
-    place = os.path.join(os.path.dirname(__file__), *inside)
-    return os.path.exists(f"{place}.py") or os.path.isdir(place)
 
 
 def _version() -> str:

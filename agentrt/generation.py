@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, TypedDict
@@ -215,12 +214,3 @@ class Selection:
     @property
     def text(self) -> str:
         return self.choices[self.index].text
-
-    @property
-    def probabilities(self) -> tuple[float, ...]:
-        """The softmax of the scores: each choice's share, by the normalisation that was chosen."""
-        top = max(choice.score for choice in self.choices)
-        if top == -math.inf:
-            return tuple(1 / len(self.choices) for _ in self.choices)
-        weights = [math.exp(choice.score - top) for choice in self.choices]
-        return tuple(weight / sum(weights) for weight in weights)

@@ -41,9 +41,7 @@ EXAMPLE = (
 
 @program(max_tokens=100)
 async def read_job(s: State, advert: str, live: Live) -> Job:
-    ask_for(s, Job)
-    s.user(EXAMPLE[0])
-    s.assistant(EXAMPLE[1].model_dump_json())
+    ask_for(s, Job, examples=[EXAMPLE])
     s.user(advert)
     async with s.stream(Job) as stream:
         async for part in stream:

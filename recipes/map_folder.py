@@ -40,10 +40,7 @@ EXAMPLES = [
 
 @program(max_tokens=60)
 async def read_page(s: State, path: str) -> Product:
-    ask_for(s, Product)
-    for shown, found in EXAMPLES:
-        s.user(shown)
-        s.assistant(found.model_dump_json())
+    ask_for(s, Product, examples=EXAMPLES)
     s.user(text_of(Path(path)))
     return await s.gen(Product)
 

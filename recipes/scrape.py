@@ -16,31 +16,12 @@ import sys
 from contextlib import nullcontext
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 from common import DATA, arguments, console, opened, text_of
-from pydantic import BaseModel, Field
+from map_folder import EXAMPLES, Product
 
 from agentrt import extract, gather
-
-
-class Product(BaseModel):
-    name: str = Field(description="what is sold", max_length=40)
-    price: float = Field(description="its price in euros", ge=0)
-    available: Literal["in stock", "sold out"]
-
-
-EXAMPLES = [
-    (
-        "Copper pan\nEUR 64.00\nfor gas and wood\nSold out\nYou may also like: Tea towel (EUR 6)",
-        Product(name="Copper pan", price=64, available="sold out"),
-    ),
-    (
-        "Cotton rug\nEUR 31.20\n60 x 90 cm, blue\nIn stock\nYou may also like: Coat hook (EUR 9)",
-        Product(name="Cotton rug", price=31.2, available="in stock"),
-    ),
-]
 
 
 class _Links(HTMLParser):

@@ -91,18 +91,23 @@ async def _extract(
     examples: Sequence[tuple[str, Any]],
     options: GenOptions,
 ) -> Any:
-    ask_for(s, kind, instructions)
-    for shown, found in examples:
-        s.user(shown)
-        s.assistant(adapter(Any if isinstance(kind, dict) else kind).dump_json(found).decode())
+    ask_for(s, kind, instructions, examples)
     s.user(text)
     return await s.gen(kind, **options)
 
 
-def ask_for(s: State, kind: Any, instructions: str | None = None) -> None:
-    """Says what is to be extracted, for the texts that follow."""
+def ask_for(
+    s: State,
+    kind: Any,
+    instructions: str | None = None,
+    examples: Sequence[tuple[str, Any]] = (),
+) -> None:
+    """Says what is to be extracted, for the texts that follow; `examples` are (text, object)."""
     more = f"\n{instructions}" if instructions else ""
     s.system(
         f"You extract data from the text the user gives. Answer with one JSON value, "
         f"{name_of(kind)}, whose values are copied from the text:\n{describe(kind)}{more}"
     )
+    for shown, found in examples:
+        s.user(shown)
+        s.assistant(adapter(Any if isinstance(kind, dict) else kind).dump_json(found).decode())

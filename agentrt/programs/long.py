@@ -15,6 +15,7 @@ from agentrt.programs.answers import name_of
 from agentrt.programs.extract import ask_for
 from agentrt.programs.program import program
 from agentrt.schema import schema_of
+from agentrt.schema.load.resources import pointer_of
 from agentrt.schema.types import adapter
 
 if TYPE_CHECKING:
@@ -106,8 +107,7 @@ async def _extract_long(
         return adapter(Any if isinstance(kind, dict) else kind).validate_json(merged)
     except ValidationError as error:
         first = error.errors()[0]
-        pointer = "".join(f"/{step}" for step in first["loc"])
-        attempt = Attempt(merged, pointer, first["msg"])
+        attempt = Attempt(merged, pointer_of(first["loc"]), first["msg"])
         why = f"{len(chunks)} chunks were read"
         raise AnswerRejected(name_of(kind), [attempt], why) from error
 

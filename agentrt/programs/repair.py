@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from agentrt.errors import AnswerRejected, Attempt, SchemaError
 from agentrt.schema import Span, compile_schema, compiled_in_thread, token_spans
 from agentrt.schema import partial as parse_partial
+from agentrt.schema.load.resources import pointer_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,9 +69,9 @@ class Repairs:
         spans = {"": Span(0, len(text.encode())), **parse_partial(text).spans}
         path, reason = min(
             ((_path(value, each["loc"]), each["msg"]) for each in error.errors()),
-            key=lambda found: spans[_pointer(found[0])].start,
+            key=lambda found: spans[pointer_of(found[0])].start,
         )
-        pointer = _pointer(path)
+        pointer = pointer_of(path)
         self.attempts.append(Attempt(text, pointer, reason))
         if len(self.attempts) > self._limit:
             raise self._give_up(f"the limit of {self._limit} repairs is reached")
@@ -118,11 +119,6 @@ def _at(value: Any, path: Path) -> Any:
     for step in path:
         value = value[step]
     return value
-
-
-def _pointer(path: Path) -> str:
-    """The JSON pointer (RFC 6901) of a path."""
-    return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
 
 
 def _nested(path: Path, schema: dict[str, Any]) -> dict[str, Any]:

@@ -59,7 +59,7 @@ async def rate(s: State, question: str, *, low: int = 1, high: int = 10) -> Rati
     marks = [str(mark) for mark in range(low, high + 1)]
     end = "." if any(a != b and b.startswith(a) for a in marks for b in marks) else ""
     s.user(f"{question} Answer with a number from {low} to {high}.")
-    found = await _chances(s, [mark + end for mark in marks])
+    found = await chances(s, [mark + end for mark in marks])
     shares = {int(mark): found[mark + end] for mark in marks}
     return Rating(math.fsum(mark * share for mark, share in shares.items()), shares)
 
@@ -67,10 +67,11 @@ async def rate(s: State, question: str, *, low: int = 1, high: int = 10) -> Rati
 async def chance(s: State, question: str) -> float:
     """The probability, among Yes and No, that the model answers yes; a turn of its own."""
     s.user(f"{question} Answer Yes or No.")
-    return (await _chances(s, ["Yes", "No"]))["Yes"]
+    return (await chances(s, ["Yes", "No"]))["Yes"]
 
 
-async def _chances(s: State, choices: list[str]) -> dict[str, float]:
+async def chances(s: State, choices: list[str]) -> dict[str, float]:
+    """How probable each choice is as what comes next; the likeliest is then said."""
     await s.select(choices, name="_chances")
     selection = s.results.pop("_chances").selection
     assert selection is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast, overloa
 from agentrt.errors import AnswerRejected, Attempt, PromptTooLong, Retry, UsageError
 from agentrt.generation import Completion, FinishReason, SamplingOptions
 from agentrt.programs.answers import answer_of
+from agentrt.programs.asking import awaited
 from agentrt.programs.budget import reserved
 from agentrt.programs.combine import gather
 from agentrt.programs.conversation import Conversation
@@ -38,7 +38,14 @@ C = TypeVar("C", bound=str)
 _within: ContextVar[State | None] = ContextVar("agentrt_state", default=None)  # whose code runs
 
 
-class GenOptions(SamplingOptions, total=False):
+class _How(TypedDict, total=False):
+    repairs: int
+    priority: int
+    timeout: float
+    namespace: str
+
+
+class GenOptions(SamplingOptions, _How, total=False):
     """Keywords of `gen` and `stream`: the sampling options, and how to go about it.
 
     `name` keeps the result under that name. `repairs` is how many fields that a validator refuses
@@ -47,17 +54,6 @@ class GenOptions(SamplingOptions, total=False):
     """
 
     name: str
-    repairs: int
-    priority: int
-    timeout: float
-    namespace: str
-
-
-class _How(TypedDict, total=False):
-    repairs: int
-    priority: int
-    timeout: float
-    namespace: str
 
 
 class State(Conversation):
@@ -365,9 +361,7 @@ async def _objection(check: Callable[[T], Any] | None, value: T) -> str | None:
     if check is None:
         return None
     try:
-        verdict = check(value)
-        if inspect.isawaitable(verdict):
-            verdict = await verdict
+        verdict = await awaited(check(value))
     except Retry as retry:
         return retry.reason
     except UsageError:  # a mistake in the check itself is nothing to tell the model

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from agentrt.errors import InvalidRequest
 from agentrt.programs.asking import awaited, numbered
 from agentrt.programs.combine import gather
-from agentrt.programs.scoring import chance, probabilities, rate
+from agentrt.programs.scoring import chance, chances, rate
 
 if TYPE_CHECKING:
     from agentrt.programs.state import State
@@ -150,10 +150,7 @@ def voted(question: str = "Which of these is the most promising?") -> Ranking:
         )
         ballot = state.copy()
         ballot.user(f"{listing}\n{question} Answer with its letter.")
-        await ballot.select(letters, name="vote")
-        selection = ballot.result("vote").selection
-        assert selection is not None
-        shares = probabilities(selection)
+        shares = await chances(ballot, letters)
         return [shares[letter] for letter in letters]
 
     return Ranking(rank)

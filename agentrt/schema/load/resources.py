@@ -14,7 +14,7 @@ from agentrt.errors import SchemaError
 from agentrt.schema.limits import spend
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 # the keywords whose values are schemas, lists of schemas, and named schemas
 _ONE = {
@@ -36,11 +36,10 @@ class Place:
     schema: Any = field(compare=False)
 
     def child(self, *steps: str | int) -> Place:
-        schema, pointer = self.schema, self.pointer
+        schema = self.schema
         for step in steps:
             schema = schema[step]
-            pointer += "/" + escaped(str(step))
-        return Place(self.resource, pointer, schema).entered()
+        return Place(self.resource, self.pointer + pointer_of(steps), schema).entered()
 
     def entered(self) -> Place:
         """The same schema, in the resource of its own that an $id makes it."""
@@ -203,6 +202,11 @@ def subschemas(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield from ((f"{key}/{i}", child) for i, child in enumerate(value))
         elif key in _NAMED and isinstance(value, dict):
             yield from ((f"{key}/{escaped(name)}", child) for name, child in value.items())
+
+
+def pointer_of(path: Iterable[str | int]) -> str:
+    """The JSON pointer (RFC 6901) of a path."""
+    return "".join(f"/{escaped(str(step))}" for step in path)
 
 
 def escaped(step: str) -> str:

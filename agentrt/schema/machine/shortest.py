@@ -119,19 +119,3 @@ def _samples(dfa: Dfa) -> tuple[str, ...]:
 def has_dear_characters(dfa: Dfa) -> bool:
     """Whether a character may have to be written that is no printable ASCII."""
     return any(not 0x20 <= ord(c) < 0x7F for c in _samples(dfa))
-
-
-@lru_cache(maxsize=512)
-def farthest(dfa: Dfa) -> int:
-    """The characters to the nearest end, from the state where they are most."""
-    before: list[list[int]] = [[] for _ in dfa.rows]
-    for state, row in enumerate(dfa.rows):
-        for target in set(row):
-            before[target].append(state)
-    reached = set(dfa.accepting)
-    frontier, distance = reached, -1
-    while frontier:
-        distance += 1
-        frontier = {s for state in frontier for s in before[state]} - reached
-        reached |= frontier
-    return max(distance, 0)

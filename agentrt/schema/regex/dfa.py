@@ -56,20 +56,30 @@ class Dfa:
         return state in self.accepting
 
     @cached_property
-    def live(self) -> frozenset[int]:
-        """The states from which some text is accepted."""
+    def _layers(self) -> list[set[int]]:
+        """The states by how many characters the shortest text accepted from them has."""
         sources: dict[int, set[int]] = {}
         for q, row in enumerate(self.rows):
             for target in row:
                 sources.setdefault(target, set()).add(q)
+        layers: list[set[int]] = []
         seen = set(self.accepting)
-        frontier = list(seen)
-        while frontier:
-            for q in sources.get(frontier.pop(), ()):
-                if q not in seen:
-                    seen.add(q)
-                    frontier.append(q)
-        return frozenset(seen)
+        layer = set(seen)
+        while layer:
+            layers.append(layer)
+            layer = {q for target in layer for q in sources.get(target, ())} - seen
+            seen |= layer
+        return layers
+
+    @cached_property
+    def live(self) -> frozenset[int]:
+        """The states from which some text is accepted."""
+        return frozenset().union(*self._layers)
+
+    @property
+    def farthest(self) -> int:
+        """The characters to the nearest end, from the live state where they are most."""
+        return max(len(self._layers) - 1, 0)
 
     def live_within(self, state: int, lo: int, hi: int) -> bool:
         """Whether a code point from lo to hi leads to where some text is accepted."""

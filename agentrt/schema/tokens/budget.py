@@ -11,7 +11,7 @@ import numpy as np
 from agentrt.schema.algebra.emptiness import is_empty
 from agentrt.schema.machine import states as at
 from agentrt.schema.machine.closing import Closing
-from agentrt.schema.machine.shortest import farthest, has_dear_characters
+from agentrt.schema.machine.shortest import has_dear_characters
 from agentrt.schema.machine.texts import StringText, Within
 from agentrt.schema.prepare import children
 from agentrt.schema.tokens.vocabulary import Vocabulary, pack
@@ -186,7 +186,7 @@ def _longest_end(strings: Strings) -> int:
     if strings.dfa is None:
         return strings.lo
     # with a least length it may have to go round for it
-    characters = strings.lo + len(strings.dfa.rows) if strings.lo else farthest(strings.dfa)
+    characters = strings.lo + len(strings.dfa.rows) if strings.lo else strings.dfa.farthest
     return 6 * characters if has_dear_characters(strings.dfa) else 2 * characters
 
 
