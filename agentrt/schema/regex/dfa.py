@@ -56,7 +56,7 @@ class Dfa:
         return state in self.accepting
 
     @cached_property
-    def _layers(self) -> list[set[int]]:
+    def layers(self) -> list[set[int]]:
         """The states by how many characters the shortest text accepted from them has."""
         sources: dict[int, set[int]] = {}
         for q, row in enumerate(self.rows):
@@ -74,12 +74,12 @@ class Dfa:
     @cached_property
     def live(self) -> frozenset[int]:
         """The states from which some text is accepted."""
-        return frozenset().union(*self._layers)
+        return frozenset().union(*self.layers)
 
     @property
     def farthest(self) -> int:
         """The characters to the nearest end, from the live state where they are most."""
-        return max(len(self._layers) - 1, 0)
+        return max(len(self.layers) - 1, 0)
 
     def live_within(self, state: int, lo: int, hi: int) -> bool:
         """Whether a code point from lo to hi leads to where some text is accepted."""

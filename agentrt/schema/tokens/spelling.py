@@ -125,13 +125,8 @@ class Table:
     def left(self) -> np.ndarray:
         """The fewest characters from each state to an accepting one; FAR where there is no way."""
         left = np.full(len(self.dfa.rows), FAR, dtype=np.int32)
-        left[list(self.dfa.accepting)] = 0
-        table, count = self.flat.reshape(-1, self.width), 0
-        reached = (left[table] == 0).any(axis=1) & (left == FAR)
-        while reached.any():
-            count += 1
-            left[reached] = count
-            reached = (left[table] == count).any(axis=1) & (left == FAR)
+        for count, layer in enumerate(self.dfa.layers):
+            left[list(layer)] = count
         return left
 
 
