@@ -6,7 +6,6 @@ import reprlib
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 from agentrt.errors import InvalidRequest
 from agentrt.schema import (
@@ -37,8 +36,8 @@ class Answer(Generic[T]):
     schema: dict[str, Any] | None = None
 
 
-_answers: WeakKeyDictionary[Vocabulary, dict[Hashable, Answer[Any]]] = WeakKeyDictionary()
-_MOST = 256  # answers kept for one vocabulary
+_answers: dict[Hashable, Answer[Any]] = {}
+_MOST = 64  # of those lately asked for
 
 
 async def answer_of(
@@ -70,13 +69,13 @@ async def answer_of(
 async def _kept(
     key: Hashable, vocabulary: Vocabulary, make: Callable[[Vocabulary], Awaitable[Answer[Any]]]
 ) -> Answer[Any]:
-    known = _answers.setdefault(vocabulary, {})
-    found = known.get(key)
+    whole = (vocabulary.identity, key)
+    found = _answers.pop(whole, None)
     if found is None:
         found = await make(vocabulary)
-        if len(known) >= _MOST:
-            known.pop(next(iter(known)), None)
-        known[key] = found
+        if len(_answers) >= _MOST:
+            _answers.pop(next(iter(_answers)), None)
+    _answers[whole] = found  # the last of them is the one asked for last
     return found
 
 

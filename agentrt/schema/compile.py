@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakValueDictionary
 
 from agentrt.errors import SchemaError, UnsatisfiableSchema
 from agentrt.schema.algebra.space import Space
@@ -124,12 +125,15 @@ def _schema_text(schema: Any) -> str:
 
 
 def _vocabulary(given: Any) -> Vocabulary | None:
-    if given is None or isinstance(given, Vocabulary):
-        return given
-    return from_tokenizer(given)
+    """The vocabulary to compile for: of equal ones the first, whose tree of tokens is made."""
+    if given is None:
+        return None
+    vocabulary = given if isinstance(given, Vocabulary) else from_tokenizer(given)
+    return _shared.setdefault(vocabulary.identity, vocabulary)
 
 
 _kept: Kept[Grammar] = Kept(64)
+_shared: WeakValueDictionary[tuple[str, bool], Vocabulary] = WeakValueDictionary()
 
 
 def _compiled(source: Source, vocabulary: Vocabulary | None, limits: Limits) -> Grammar:
@@ -144,7 +148,7 @@ def _compiled(source: Source, vocabulary: Vocabulary | None, limits: Limits) -> 
             _ = grammar.engine.masks
         return grammar
 
-    key = (source, None if vocabulary is None else vocabulary.fingerprint)
+    key = (source, None if vocabulary is None else vocabulary.identity)
     return _kept.get(key, make, limits)
 
 

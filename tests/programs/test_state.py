@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Annotated
 
 import anyio
@@ -24,6 +26,7 @@ from agentrt import (
     program,
     race,
 )
+from agentrt.schema import Vocabulary
 from agentrt.trace import SpanKind
 from agentrt.trace import attributes as names
 from tests.programs.conftest import Scripted
@@ -327,3 +330,16 @@ async def test_a_repair_is_recorded_with_what_was_refused(scripted: Scripted) ->
     repairs = [span for span in sink.spans if span.kind is SpanKind.VALIDATION]
     refused = [span.attributes[names.VALIDATION_ERRORS] for span in repairs]
     assert refused == ["/pieces: Value error, it is too small"]
+
+
+async def test_a_closed_runtime_leaves_no_vocabulary_behind(scripted: Scripted) -> None:
+    kept: list[weakref.ref[Vocabulary]] = []
+    for kind in (int, bool, float):
+        async with scripted("1"):
+            s = State()
+            s.user("One?")
+            await s.gen(kind, max_tokens=8)
+            kept.append(weakref.ref(s.runtime.vocabulary))
+            del s
+    gc.collect()
+    assert sum(ref() is not None for ref in kept) <= 1  # the first may be what others share

@@ -10,6 +10,7 @@ import pytest
 from agentrt.schema import CompileCancelled, Vocabulary, compile_regex, compile_schema
 from agentrt.schema.kept import Kept
 from agentrt.schema.limits import Limits
+from agentrt.testing import ByteCodec
 
 NUMBER = {"type": "integer"}
 
@@ -108,3 +109,12 @@ def test_the_least_lately_asked_for_goes_first() -> None:
     get("b")
     assert made == ["a", "b", "c", "b"]
     assert len(kept) == 2
+
+
+def test_equal_vocabularies_share_what_is_made_of_one() -> None:
+    first = compile_schema(int, ByteCodec().vocabulary).vocabulary
+    assert first is not None
+    assert compile_schema(bool, ByteCodec().vocabulary).vocabulary is first
+    # without its tokenizer it cuts forced text otherwise, so that it is another
+    bare = Vocabulary(first.tokens, first.eos_ids)
+    assert compile_schema(int, bare).vocabulary is not first

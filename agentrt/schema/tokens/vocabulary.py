@@ -76,6 +76,11 @@ class Vocabulary:
         digest.update(repr(sorted(self.eos_ids)).encode())
         return digest.hexdigest()
 
+    @property
+    def identity(self) -> tuple[str, bool]:
+        """What is compiled for one vocabulary serves all others of this identity."""
+        return self.fingerprint, self.encode is not None
+
     def __reduce__(self) -> tuple[object, ...]:
         return Vocabulary, (self.tokens, self.eos_ids)
 
