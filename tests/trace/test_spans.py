@@ -19,6 +19,7 @@ from agentrt.trace.spans import (
     adopt_orphans,
     current_span,
     is_recording,
+    new_run_id,
     now_ns,
     remove_sink,
     span,
@@ -252,3 +253,9 @@ def test_times_never_go_back() -> None:
 def test_ids_are_never_given_twice(make: Callable[..., Span]) -> None:
     ids = {make(STEP, "s").id for _ in range(50)}
     assert len(ids) == 50
+
+
+def test_names_of_runs_sort_by_age_within_a_second_too() -> None:
+    names = [new_run_id() for _ in range(200)]
+    assert names == sorted(names)
+    assert len(set(names)) == 200
