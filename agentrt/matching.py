@@ -28,10 +28,14 @@ class Forced:
 class Allowed:
     """The model chooses, among the tokens whose bit is set in the mask.
 
-    The mask is the matcher's own array; it must not be written to.
+    The mask is the matcher's own array; it must not be written to. `likely` is how the text
+    probably goes on, from this token: where it can only be one thing, the tokens that write it.
+    The decoder may compute them ahead, and drops them where the model chooses otherwise: they
+    change how fast an answer comes, never the answer.
     """
 
     mask: Bitmask
+    likely: tuple[int, ...] = ()
 
 
 class Matcher(Protocol):

@@ -36,8 +36,14 @@ def check_forced(step: Forced, written: int, vocab_size: int) -> None:
         )
     if not step.token_ids:
         raise GenerationFailed("the constraint forces no tokens; it may give a mask instead")
-    bad = [token for token in step.token_ids if not 0 <= token < vocab_size]
-    if bad:
-        raise GenerationFailed(
-            f"the constraint forces token id {bad[0]} and the model has ids 0 to {vocab_size - 1}"
-        )
+    for token in step.token_ids:
+        checked_token(token, vocab_size)
+
+
+def checked_token(token: int, vocab_size: int) -> int:
+    """The token id. Raises GenerationFailed for one that is none of this vocabulary."""
+    if 0 <= token < vocab_size:
+        return token
+    raise GenerationFailed(
+        f"the constraint writes token id {token} and the model has ids 0 to {vocab_size - 1}"
+    )

@@ -175,8 +175,7 @@ class Engine:
         for work, first in zip(decision.work, arrays.q_indptr.tolist(), strict=False):
             job = self._jobs[work.request]
             job.on_scheduled(self._clock())
-            if job.samples_at(work.end):
-                samples.append(job.sample_row(first + work.end - work.start - 1))
+            samples += job.sample_rows(work.start, work.end, first)
             if job.scores is not None:
                 wanted = job.scores.rows(work.start, work.end)
                 rows.append(wanted + (first - work.start))
@@ -193,8 +192,9 @@ class Engine:
             if job.scores is not None:
                 job.on_scored(work.start, work.end, scores)
                 self._scores.remember(*job.scores.by_slot(work.start, work.end))
-            if job.samples_at(work.end):
-                written += job.on_sampled(next(sampled), self._scheduler.truncate, now)
+            chosen = [next(sampled) for _ in range(job.choices_at(work.end))]
+            if chosen:
+                written += job.on_sampled(chosen, self._scheduler.truncate, now)
             self._report(job, computed=work.end)
         self._meter.step(now, written)
 

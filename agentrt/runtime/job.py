@@ -17,7 +17,8 @@ from agentrt.generation import (
 from agentrt.matching import Forced
 from agentrt.runtime.batch import SampleRow
 from agentrt.runtime.checks import check_params, check_prompt
-from agentrt.runtime.constraining import check_forced, checked_mask
+from agentrt.runtime.choices import Choice, choices_from
+from agentrt.runtime.constraining import check_forced
 from agentrt.runtime.output import Output
 from agentrt.runtime.prompt_scores import PromptScores
 from agentrt.runtime.request import Request
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from agentrt.generation import Chunk
-    from agentrt.matching import Bitmask, Matcher
+    from agentrt.matching import Matcher
     from agentrt.runtime.batch import Sampled
     from agentrt.runtime.crossing import Reply
     from agentrt.runtime.radix import Pin, RadixCache
@@ -88,7 +89,7 @@ class Job:
             codec=loaded.codec,
         )
         self._matcher = _matcher(submission, max_tokens)
-        self._mask: Bitmask | None = None
+        self._choices: list[Choice] = []
         self._error: AgentrtError | None = None
         self.request = Request(
             id=next(_ids),
@@ -125,28 +126,37 @@ class Job:
         if self._phases.scheduled is None:
             self._phases.scheduled = now
 
-    def samples_at(self, end: int) -> bool:
-        """Whether computing the tokens up to `end` leaves one to be chosen."""
-        return end == len(self.request.token_ids) and self._output.max_tokens > 0
+    def choices_at(self, end: int) -> int:
+        """How many tokens in a row can be chosen when those up to `end` are computed."""
+        return min(max(0, end - self._written + 1), len(self._choices))
 
-    def sample_row(self, row: int) -> SampleRow:
-        """What to choose from flat row `row`, the request's last."""
+    def sample_rows(self, start: int, end: int, first: int) -> list[SampleRow]:
+        """What to choose, the tokens [start, end) being computed in flat rows from `first` on."""
         request, params = self.request, self.submission.params
         wants_prompt = params.repetition_penalty != 1.0
-        return SampleRow(
-            row,
-            params,
-            self.submission.seed,
-            position=len(request.token_ids),
-            mask=self._mask,
-            history=request.token_ids[request.prompt_len :],
-            prompt=request.token_ids[: request.prompt_len] if wants_prompt else (),
-            banned=self._banned(),
-        )
+        prompt = request.token_ids[: request.prompt_len] if wants_prompt else ()
+        return [
+            SampleRow(
+                first + position - 1 - start,
+                params,
+                self.submission.seed,
+                position=position,
+                mask=self._choices[i].mask,
+                history=request.token_ids[request.prompt_len : position],
+                prompt=prompt,
+                banned=self._banned(position - request.prompt_len),
+            )
+            for i, position in enumerate(range(self._written, self._written + self.choices_at(end)))
+        ]
 
-    def _banned(self) -> Sequence[int]:
+    @property
+    def _written(self) -> int:
+        """How many tokens of the request are settled: all but the guesses."""
+        return self.request.prompt_len + len(self._output)
+
+    def _banned(self, written: int) -> Sequence[int]:
         params = self.submission.params
-        if len(self._output) >= params.min_tokens:
+        if written >= params.min_tokens:
             return ()
         ends = () if params.ignore_eos else self._spec.eos_token_ids
         return (*ends, *params.stop_token_ids)
@@ -162,24 +172,46 @@ class Job:
         except GenerationFailed as error:
             self._error = error
 
-    def on_sampled(self, sampled: Sampled, truncate: Truncate, now: float) -> int:
-        """Takes the chosen token in, and every token that is certain after it; how many."""
+    def on_sampled(self, sampled: Sequence[Sampled], truncate: Truncate, now: float) -> int:
+        """Takes the chosen tokens in, and every token that is certain after them; how many."""
         if self._phases.first_token is None:
             self._phases.first_token = now
+        before = len(self._output)
+        try:
+            for choice in sampled:
+                if not self._take(choice, truncate):
+                    break
+            if not self._choices and self._error is None:
+                self._advance(truncate)
+        except Exception as error:
+            self._error = _constraint_failed(error)
+        return len(self._output) - before
+
+    def _take(self, sampled: Sampled, truncate: Truncate) -> bool:
+        """Takes one chosen token in; whether what was guessed to follow it still may."""
         if sampled.error is not None:
             self._error = GenerationFailed(
                 f"no token could be chosen at output position {len(self._output)}: {sampled.error}"
             )
-            return 0
-        before = len(self._output)
-        try:
-            if self._matcher is not None:
-                self._matcher.accept(sampled.token_id)
+            return False
+        guess = self._choices.pop(0).guess
+        if self._matcher is not None:
+            self._matcher.accept(sampled.token_id)
+        if sampled.token_id == guess:
+            self.request.guessed -= 1
+            self._output.push(guess, TokenKind.FORCED)
+        else:
+            self._drop_guesses(truncate)
             self._push(sampled.token_id, TokenKind.SAMPLED, sampled)
-            self._advance(truncate)
-        except Exception as error:
-            self._error = _constraint_failed(error)
-        return len(self._output) - before
+        if self._output.finish_reason is not None:
+            self._drop_guesses(truncate)
+        return bool(self._choices)
+
+    def _drop_guesses(self, truncate: Truncate) -> None:
+        self._choices.clear()
+        if self.request.guessed:
+            self.request.guessed = 0
+            truncate(self.request, self._written)
 
     def _push(self, token_id: int, kind: TokenKind, sampled: Sampled | None = None) -> None:
         self.request.token_ids.append(token_id)
@@ -189,17 +221,18 @@ class Job:
             self._output.push(token_id, kind, sampled.logprob, sampled.top)
 
     def _advance(self, truncate: Truncate) -> None:
-        """Writes what can only be one thing, up to where the model has a choice again."""
+        """Writes what is certain, up to where the model has a choice again, and guesses on."""
         forced = 0
-        while self._matcher is not None and self._output.finish_reason is None:
+        while self._output.finish_reason is None and (left := self._output.tokens_left):
+            if self._matcher is None:
+                self._choices = [Choice()]
+                return
             if self._matcher.is_finished:
                 self._output.end(FinishReason.STOP)
                 return
-            if not self._output.tokens_left:
-                return
-            step = self._matcher.next(self._output.tokens_left)
+            step = self._matcher.next(left)
             if not isinstance(step, Forced):
-                self._mask = checked_mask(step.mask, self._spec.vocab_size)
+                self._guess(choices_from(self._matcher, step, left, self._spec.vocab_size))
                 return
             forced += 1
             if forced > 2 * self._output.max_tokens:
@@ -207,6 +240,12 @@ class Job:
                     f"the constraint forced {forced} times in a row and the output did not grow"
                 )
             self._force(step, truncate)
+
+    def _guess(self, choices: list[Choice]) -> None:
+        self._choices = choices
+        guesses = [choice.guess for choice in choices if choice.guess is not None]
+        self.request.token_ids += guesses
+        self.request.guessed = len(guesses)
 
     def _force(self, step: Forced, truncate: Truncate) -> None:
         assert self._matcher is not None

@@ -33,8 +33,9 @@ def _no_slots() -> Int32Array:
 class Request:
     """A prompt, the output so far, and the KV slots of both.
 
-    `token_ids` is prompt then output; whoever runs the engine appends to it, and only
-    `Scheduler.truncate` takes tokens away. Who owns the slots, while it runs:
+    `token_ids` is prompt then output, the last `guessed` tokens of it being only supposed to come.
+    Whoever runs the engine appends to it, and only `Scheduler.truncate` takes tokens away. Who owns
+    the slots, while it runs:
 
         token_ids   [0 .... tree_len) [tree_len .... computed) [computed .... len)
         slots        tree, locked by   this request: its tail   none yet
@@ -58,6 +59,7 @@ class Request:
     """Seconds, on the clock that `Scheduler.schedule` is given."""
     namespace: str = ""
     score_from: int | None = None
+    guessed: int = field(default=0, init=False)
 
     prompt_len: int = field(init=False)
     status: RequestStatus = field(default=RequestStatus.NEW, init=False)
@@ -115,7 +117,7 @@ class Request:
         """Most tokens a cache may save: what comes after must be computed for its logits."""
         if self.score_from is not None:
             return self.score_from - 1
-        return len(self.token_ids) - 1
+        return len(self.token_ids) - self.guessed - 1
 
     @property
     def tail(self) -> Int32Array:

@@ -67,8 +67,8 @@ class Engine:
 class Grammar:
     """Makes matchers (the protocol is `agentrt.matching.Constraint`). Safe to share and to pickle.
 
-    `source` is what it was compiled from; `jumps` is whether its matchers report text that can only
-    be one thing as Forced.
+    `source` is what it was compiled from; `jumps` is whether its matchers tell ahead the tokens of
+    text that can only be one thing.
     """
 
     def __init__(

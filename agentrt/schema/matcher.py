@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from agentrt.matching import Allowed, Forced
+from agentrt.matching import Allowed
+from agentrt.schema.tokens.jump import CUTS
 
 if TYPE_CHECKING:
     from agentrt.schema.grammar import Grammar
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 class GrammarMatcher:
     """Where one text stands. Configurations never change, so that going back is dropping the last.
 
-    `jump`: whether text that can only be one thing is reported as Forced.
+    `jump`: whether the tokens of text that can only be one thing are told ahead, as likely.
     """
 
     def __init__(self, grammar: Grammar, *, jump: bool = True) -> None:
@@ -26,43 +27,30 @@ class GrammarMatcher:
         self._path: list[Configuration] = [grammar.engine.machine.start]
         self._tokens: list[int] = []
         self._ended = False
-        self._plan: list[int] = []
+        self._plans: list[tuple[int, ...]] = [()]
+        self._cuts = CUTS
 
     def __repr__(self) -> str:
         state = "finished" if self.is_finished else "complete" if self.is_complete else "open"
         return f"<GrammarMatcher {len(self._tokens)} tokens, {state}>"
 
-    def next(self, tokens_left: int | None = None) -> Forced | Allowed:
+    def next(self, tokens_left: int | None = None) -> Allowed:
         if self._ended:
             return Allowed(self._engine.end_mask)
         current = self._path[-1]
-        if self.jump:
-            forced = self._engine.jumps.of(current)
-            if forced and (tokens_left is None or self._leaves_time(forced, tokens_left)):
-                return Forced(forced)
+        likely = self._engine.jumps.of(current, self._cuts) if self.jump else ()
         if tokens_left is None:
-            return Allowed(self._engine.masks.of(current))
-        return Allowed(self._budgeted(current, tokens_left))
-
-    def _leaves_time(self, forced: tuple[int, ...], tokens_left: int) -> bool:
-        reached: Configuration | None = self._path[-1]
-        for token in forced:
-            reached = self._step(reached, token)
-        assert reached is not None
-        return len(forced) + self._engine.budget.cost(reached) <= tokens_left
-
-    def _budgeted(self, current: Configuration, tokens_left: int) -> np.ndarray:
-        budget = self._engine.budget
-        mask = budget.mask(current, tokens_left)
+            return Allowed(self._engine.masks.of(current), likely)
+        mask = self._engine.budget.mask(current, tokens_left)
         if mask is not None:
-            return mask
+            return Allowed(mask, likely)
         # what is shortest in bytes need not be in tokens: once on a way that fits, stay on it
-        if not self._plan:
-            self._plan = budget.plan(current)
+        plan = self._plans[-1] or tuple(self._engine.budget.plan(current))
+        self._plans[-1] = plan
         only = np.zeros(self._engine.vocabulary.words, dtype=np.uint32)
-        if self._plan:
-            only[self._plan[0] >> 5] = np.uint32(1 << (self._plan[0] & 31))
-        return only
+        if plan:
+            only[plan[0] >> 5] = np.uint32(1 << (plan[0] & 31))
+        return Allowed(only, plan if self.jump else ())
 
     def _step(self, current: Configuration | None, token: int) -> Configuration | None:
         vocabulary = self._engine.vocabulary
@@ -85,9 +73,18 @@ class GrammarMatcher:
                 raise ValueError(
                     f"token {token_id} is not allowed after {len(self._tokens)} tokens"
                 )
+            self._learn(token_id)
             self._path.append(reached)
         self._tokens.append(token_id)
-        self._plan = self._plan[1:] if self._plan[:1] == [token_id] else []
+        plan = self._plans[-1]
+        self._plans.append(plan[1:] if plan[:1] == (token_id,) else ())
+
+    def _learn(self, token_id: int) -> None:
+        """Notes where the model cuts text that can only be one thing."""
+        if self.jump:
+            likely = self._engine.jumps.of(self._path[-1], self._cuts)
+            if likely and likely[0] != token_id:
+                self._cuts = self._engine.jumps.learnt(self._cuts, likely[0], token_id)
 
     def rollback(self, tokens: int) -> None:
         if not 0 <= tokens <= len(self._tokens):
@@ -95,8 +92,8 @@ class GrammarMatcher:
         if tokens:
             del self._path[-tokens:]
             del self._tokens[-tokens:]
+            del self._plans[-tokens:]
             self._ended = False
-            self._plan = []
 
     @property
     def token_ids(self) -> tuple[int, ...]:

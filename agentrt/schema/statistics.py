@@ -83,8 +83,8 @@ def count_states(grammar: Grammar, most: int = 2_000) -> tuple[int, bool]:
 def forced_tokens(grammar: Grammar, text: bytes) -> tuple[int, int]:
     """Of the tokens of a text that matches, those that jump-forward writes; and how many there are.
 
-    Where the model chooses, it is taken to choose the tokenizer's own next token. Raises ValueError
-    for a text that does not match.
+    The model is taken to choose what it is expected to, and where the text is free the tokenizer's
+    own next token. Raises ValueError for a text that does not match.
     """
     engine = grammar.engine
     current, at, forced, written = engine.machine.start, 0, 0, 0

@@ -42,26 +42,6 @@ def forced_text(machine: Machine, configuration: Configuration) -> tuple[bytes, 
         configuration = following
 
 
-def gaps(machine: Machine, configuration: Configuration, text: bytes) -> set[int]:
-    """The offsets in a text where people put white space: after a bracket, a comma or a colon, and
-    before a closing bracket."""
-    found: set[int] = set()
-    current: Configuration | None = configuration
-    for at_byte, byte in enumerate(text):
-        if current is None:
-            break
-        if all(_is_gap(frame.state, byte) for frame in current.frames):
-            found.add(at_byte)
-        current = machine.step(current, byte)
-    return found
-
-
-def _is_gap(state: object, byte: int) -> bool:
-    if isinstance(state, at.InObject | at.InArray):
-        return state.phase in ("open", "next") or byte in b"]}"
-    return isinstance(state, at.Start)
-
-
 def _next_bytes(machine: Machine, frame: Frame) -> set[int] | None:
     """The bytes that a frame can go on with; None for several."""
     state = frame.state

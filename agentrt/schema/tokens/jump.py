@@ -1,24 +1,29 @@
-"""Jump-forward: the tokens of text that can only be one thing, as far as they are certain.
+"""Jump-forward: the tokens of text that can only be one thing.
 
-Forced text is followed by text that the model chooses. Where a vocabulary token could bridge from
-the one into the other, how the end of the forced text is cut into tokens is the model's choice as
-well, so the jump stops before the first byte that such a token could take along. It also stops
-before a token that goes on beyond a place where white space often stands, such as `{"`: a model
-that would go on with a new line, were it allowed, takes the shorter `{`, and what it writes later
-depends on that. Tokens already chosen are left as they are: the model chose them with the same
-mask, jump or no jump.
+They are the tokenizer's own for that text. A model may cut it otherwise, so they are what is likely
+to come, for the decoder to check, and never more than that. Where white space may stand it depends
+on the prompt: a model that would go on with a new line, were it allowed, takes `{` and not `{"`.
+What it was seen to do is guessed the next time.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentrt.schema.machine.forced import forced_text, gaps
+from agentrt.schema.machine.forced import forced_text
 
 if TYPE_CHECKING:
     from agentrt.schema.machine.frames import Configuration
     from agentrt.schema.machine.machine import Machine
     from agentrt.schema.tokens.vocabulary import Vocabulary
+
+Cuts = frozenset[int]
+"""The bytes, of those that white space may follow, after which a text's tokens end."""
+
+CUTS: Cuts = frozenset(b"[{:,")
+"""What most models do, that have seen more spaced JSON than compact."""
+
+_MOST_KEPT = 50_000
 
 
 class Jumps:
@@ -27,40 +32,36 @@ class Jumps:
     def __init__(self, machine: Machine, vocabulary: Vocabulary) -> None:
         self.machine = machine
         self.vocabulary = vocabulary
-        self._known: dict[int, tuple[int, ...]] = {}
+        self._known: dict[tuple[int, Cuts], tuple[int, ...]] = {}
 
-    def of(self, configuration: Configuration) -> tuple[int, ...]:
-        """The tokens that are certain to come next; none where the model chooses at once."""
-        found = self._known.get(configuration.number)
+    def of(self, configuration: Configuration, cuts: Cuts = CUTS) -> tuple[int, ...]:
+        """The tokens that are likely to come next; none where the text is free at once."""
+        key = configuration.number, cuts
+        found = self._known.get(key)
         if found is None:
-            if len(self._known) > 50_000:
+            if len(self._known) > _MOST_KEPT:
                 self._known.clear()
-            found = self._known[configuration.number] = self._tokens(configuration)
+            text, _ = forced_text(self.machine, configuration)
+            pieces = [self.vocabulary.tokenise(piece) for piece in _cut(text, cuts)]
+            found = self._known[key] = tuple(token for piece in pieces for token in piece)
         return found
 
-    def _tokens(self, configuration: Configuration) -> tuple[int, ...]:
-        text, end = forced_text(self.machine, configuration)
-        if not text:
-            return ()
-        certain = self._certain(text, end)
-        breaks = gaps(self.machine, configuration, text)
-        out: list[int] = []
-        start = 0
-        for token in self.vocabulary.tokenise(text):
-            end_at = start + len(self.vocabulary.tokens[token] or b"")
-            if end_at > certain or not breaks.isdisjoint(range(start + 1, end_at)):
-                break
-            out.append(token)
-            start = end_at
-        return tuple(out)
+    def learnt(self, cuts: Cuts, guess: int, chosen: int) -> Cuts:
+        """The cuts to go on with when one token was likely and another was chosen."""
+        tokens = self.vocabulary.tokens
+        expected, came = tokens[guess] or b"", tokens[chosen] or b""
+        if came and len(came) < len(expected) and expected.startswith(came) and came[-1] in CUTS:
+            return cuts | {came[-1]}
+        if len(expected) < len(came) and came.startswith(expected):
+            return cuts - {expected[-1]}
+        return cuts
 
-    def _certain(self, text: bytes, end: Configuration) -> int:
-        """How much of the text no token can take along beyond its end."""
-        trie = self.vocabulary.trie
-        for start in range(max(0, len(text) - trie.longest), len(text)):
-            node = trie.find(text[start:])
-            if node is not None and any(
-                self.machine.step(end, byte) is not None for byte in node.children
-            ):
-                return start
-        return len(text)
+
+def _cut(text: bytes, cuts: Cuts) -> list[bytes]:
+    pieces: list[bytes] = []
+    start = 0
+    for end in range(1, len(text)):
+        if text[end - 1] in cuts:
+            pieces.append(text[start:end])
+            start = end
+    return [*pieces, text[start:]] if text else []
