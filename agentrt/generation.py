@@ -75,7 +75,8 @@ class FinishReason(StrEnum):
 
 
 class TokenKind(StrEnum):
-    """How an output token came to be."""
+    """How an output token came to be: in a step of its own, or ahead of it, since its text could
+    only be one thing."""
 
     SAMPLED = "sampled"
     FORCED = "forced"
@@ -85,8 +86,8 @@ class TokenKind(StrEnum):
 class TokenLogprob:
     """One token and its log-probability (natural log) given everything before it.
 
-    `logprob` is None where no distribution was computed: the first prompt token, and forced tokens
-    whose position was jumped over.
+    `logprob` is None for the first prompt token, and for forced tokens, which say nothing of how
+    sure the model was.
     """
 
     token_id: int

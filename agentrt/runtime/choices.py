@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agentrt.matching import Forced
-from agentrt.runtime.constraining import checked_mask, checked_token
+from agentrt.runtime.constraining import allows, checked_mask, checked_token
 
 if TYPE_CHECKING:
     from agentrt.matching import Allowed, Bitmask, Matcher
@@ -35,13 +35,14 @@ def choices_from(
 ) -> list[Choice]:
     """The choice that a matcher stands at, and those behind it if its guesses come true.
 
-    The last of them has no guess. The matcher is left where it was. Raises ValueError for a guess
-    that it does not take itself.
+    The last of them has no guess. The matcher is left where it was.
     """
     found: list[Choice] = []
     mask, accepted = checked_mask(step.mask, vocab_size), 0
     for token in step.likely[: min(_MOST_GUESSED, tokens_left - 1)]:
-        matcher.accept(checked_token(token, vocab_size))
+        if not allows(mask, checked_token(token, vocab_size)):
+            break
+        matcher.accept(token)
         accepted += 1
         if matcher.is_finished:
             break

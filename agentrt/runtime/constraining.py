@@ -28,6 +28,11 @@ def checked_mask(mask: object, vocab_size: int) -> Bitmask:
     )
 
 
+def allows(mask: Bitmask, token: int) -> bool:
+    """Whether a token's bit is set."""
+    return bool(int(mask[token // 32]) >> token % 32 & 1)
+
+
 def check_forced(step: Forced, written: int, vocab_size: int) -> None:
     """Raises GenerationFailed for what cannot be done after `written` output tokens."""
     if not 0 <= step.rollback <= written:

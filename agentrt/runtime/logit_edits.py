@@ -20,6 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from agentrt.runtime.constraining import allows
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -33,11 +35,11 @@ def changes_values(row: SampleRow) -> bool:
     return bool(params.logit_bias) or params.repetition_penalty != 1.0 or _penalises_output(row)
 
 
-def allows(row: SampleRow, token_id: int) -> bool:
+def may_come(row: SampleRow, token_id: int) -> bool:
     """Whether neither the mask nor a ban forbids the token."""
     if token_id in row.banned:
         return False
-    return row.mask is None or bool(int(row.mask[token_id // 32]) >> token_id % 32 & 1)
+    return row.mask is None or allows(row.mask, token_id)
 
 
 def mask_words(vocab_size: int) -> int:

@@ -26,7 +26,7 @@ from agentrt.runtime.draw import (
     top_tokens,
     weights_of,
 )
-from agentrt.runtime.logit_edits import allows, changes_values, edited, mask_words
+from agentrt.runtime.logit_edits import changes_values, edited, mask_words, may_come
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -92,7 +92,7 @@ def _settle(row: SampleRow, top_id: int, best: float, vocab_size: int) -> int | 
             f"its mask has {len(row.mask)} words and {vocab_size} logits want "
             f"{mask_words(vocab_size)}; make it for the model's vocabulary"
         )
-    if row.params.temperature > 0.0 or changes_values(row) or not allows(row, top_id):
+    if row.params.temperature > 0.0 or changes_values(row) or not may_come(row, top_id):
         return None
     return top_id
 

@@ -147,18 +147,7 @@ class Grammar:
 
 def fill_masks(
     matchers: Sequence[GrammarMatcher], out: np.ndarray, tokens_left: Iterable[int | None]
-) -> list[bool]:
-    """Writes the masks of a batch into `out` [batch, words], uint32.
-
-    Returns for each matcher whether the model chooses; where not, its next text is forced, and its
-    row is left as it was.
-    """
-    from agentrt.matching import Allowed
-
-    chooses: list[bool] = []
+) -> None:
+    """Writes the masks of a batch into `out` [batch, words], uint32."""
     for row, (matcher, left) in enumerate(zip(matchers, tokens_left, strict=True)):
-        following = matcher.next(left)
-        if isinstance(following, Allowed):
-            out[row] = following.mask
-        chooses.append(isinstance(following, Allowed))
-    return chooses
+        out[row] = matcher.next(left).mask

@@ -11,7 +11,6 @@ import jsonschema
 import numpy as np
 import pytest
 
-from agentrt.matching import Allowed, Forced
 from agentrt.schema import (
     Grammar,
     GrammarMatcher,
@@ -57,20 +56,19 @@ def allowed(mask: np.ndarray, size: int) -> set[int]:
     return set(np.flatnonzero(bits).tolist())
 
 
-def choose(matcher: GrammarMatcher, left: int | None, rng: random.Random) -> tuple[int, ...]:
+def choose(matcher: GrammarMatcher, left: int | None, rng: random.Random) -> int:
     following = matcher.next(left)
-    if isinstance(following, Forced):
-        return following.token_ids
     choices = sorted(allowed(following.mask, matcher.grammar.engine.vocabulary.size))
     assert choices, matcher.text
-    return (rng.choice(choices),)
+    if following.likely and following.likely[0] in choices and rng.random() < 0.7:
+        return following.likely[0]
+    return rng.choice(choices)
 
 
 def walk(grammar: Grammar, rng: random.Random, budget: int, *, jump: bool = True) -> bytes:
     matcher = grammar.matcher(jump=jump)
     while not matcher.is_finished and len(matcher.token_ids) < budget:
-        for token in choose(matcher, budget - len(matcher.token_ids), rng):
-            matcher.accept(token)
+        matcher.accept(choose(matcher, budget - len(matcher.token_ids), rng))
     assert len(matcher.token_ids) <= budget
     assert matcher.is_complete, matcher.text
     return matcher.text
@@ -86,7 +84,6 @@ def test_masks_are_exactly_what_the_machine_allows(
         matcher = grammar.matcher(jump=False)
         while not matcher.is_finished and len(matcher.token_ids) < 40:
             following = matcher.next()
-            assert isinstance(following, Allowed)
             found = allowed(following.mask, vocabulary.size)
             assert found == {
                 i for i, t in enumerate(vocabulary.tokens) if t and _accepts(matcher, i)
@@ -128,13 +125,11 @@ def test_rollback_goes_back_exactly(vocabulary: Vocabulary) -> None:
     matcher = grammar.matcher(jump=False)
     seen = [matcher.next()]
     for _ in range(12):
-        matcher.accept(choose(matcher, None, rng)[0])
+        matcher.accept(choose(matcher, None, rng))
         seen.append(matcher.next())
     for expected in reversed(seen[:-1]):
         matcher.rollback(1)
         now = matcher.next()
-        assert isinstance(now, Allowed)
-        assert isinstance(expected, Allowed)
         assert (now.mask == expected.mask).all()
     with pytest.raises(ValueError, match="take back"):
         matcher.rollback(1)
@@ -143,24 +138,33 @@ def test_rollback_goes_back_exactly(vocabulary: Vocabulary) -> None:
 def test_special_tokens_never_match_text(vocabulary: Vocabulary) -> None:
     grammar = compile_regex(r"[\s\S]*", vocabulary)
     following = grammar.matcher().next()
-    assert isinstance(following, Allowed)
     found = allowed(following.mask, vocabulary.size)
     assert vocabulary.size - 2 not in found
     assert vocabulary.eos_ids <= found
 
 
-def test_jump_stops_where_a_token_could_bridge(vocabulary: Vocabulary) -> None:
+def likely(matcher: GrammarMatcher) -> list[bytes]:
+    """The pieces of text that are told ahead."""
+    vocabulary = matcher.grammar.engine.vocabulary
+    return [vocabulary.tokens[i] or b"" for i in matcher.next().likely]
+
+
+def accept(matcher: GrammarMatcher, *pieces: bytes) -> None:
+    for piece in pieces:
+        matcher.accept(matcher.grammar.engine.vocabulary.tokens.index(piece))
+
+
+def test_text_that_can_only_be_one_thing_is_told_ahead(vocabulary: Vocabulary) -> None:
     grammar = compile_schema(
         {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"],
          "additionalProperties": False}, vocabulary,
     )  # fmt: skip
     matcher = grammar.matcher()
-    matcher.accept(vocabulary.tokens.index(b'{"'))
-    following = matcher.next()
-    assert isinstance(following, Forced)
-    text = b"".join(vocabulary.tokens[i] or b"" for i in following.token_ids)
-    # '":"' and '""' could take along the quote that opens the string, so the model chooses there
-    assert text == b"name"
+    assert likely(matcher) == [b"{", b'"', b"name", b'":', b'"']
+    accept(matcher, b'{"')
+    assert likely(matcher) == [b"name", b'":', b'"']
+    accept(matcher, b"name", b'":', b'"')
+    assert likely(matcher) == []
 
 
 def test_an_end_token_ends(vocabulary: Vocabulary) -> None:
@@ -185,10 +189,11 @@ def test_choices_finish_by_themselves(vocabulary: Vocabulary) -> None:
 def test_batch_fills_rows(vocabulary: Vocabulary) -> None:
     grammars = [compile_regex("[ab]+", vocabulary), compile_choices(["abc"], vocabulary)]
     out = np.zeros((2, vocabulary.words), dtype=np.uint32)
-    chooses = fill_masks([g.matcher() for g in grammars], out, [None, None])
-    assert chooses == [True, False]
-    assert out[0].any()
-    assert not out[1].any()
+    fill_masks([g.matcher() for g in grammars], out, [None, 3])
+    letters = [vocabulary.tokens.index(letter) for letter in (b"a", b"b")]
+    assert allowed(out[0], vocabulary.size) >= set(letters)
+    assert letters[0] in allowed(out[1], vocabulary.size)
+    assert letters[1] not in allowed(out[1], vocabulary.size)
 
 
 def test_pickled_grammar_matches_alike(vocabulary: Vocabulary) -> None:
@@ -210,43 +215,60 @@ def test_a_matcher_outlives_what_the_grammar_forgets(
     rng = random.Random(5)
     for m in (matcher, fresh):
         while not m.is_finished:
-            for token in choose(m, 60 - len(m.token_ids), rng):
-                m.accept(token)
+            m.accept(choose(m, 60 - len(m.token_ids), rng))
         jsonschema.validate(json.loads(m.text), PERSON)
 
 
-def test_jump_stops_where_white_space_often_stands(vocabulary: Vocabulary) -> None:
-    schema = {"const": {"name": {"na": [True]}}}
-    matcher = compile_schema(schema, vocabulary).matcher()
-
-    def forced() -> bytes:
-        following = matcher.next()
-        ids = following.token_ids if isinstance(following, Forced) else ()
-        return b"".join(vocabulary.tokens[i] or b"" for i in ids)
-
-    # all of it is certain as text; but a model may write '{' and '"' where there is '{"' as well
-    assert forced() == b""
-    matcher.accept(vocabulary.tokens.index(b"{"))
-    assert forced() == b'"name'  # '":{"' goes on beyond the colon
-    for piece in (b'"', b"name", b'":', b'{"', b"na"):
-        matcher.accept(vocabulary.tokens.index(piece))
-    assert forced() == b'":[true]}}'
-    grammar = compile_schema({"const": "a,{}b"}, vocabulary)
-    matcher = grammar.matcher()
-    # within a string they are text like any other
-    assert forced() == b'"a,{}b"'
+def test_where_the_model_did_not_cut_the_next_guess_does_not_either(
+    vocabulary: Vocabulary,
+) -> None:
+    matcher = compile_schema({"const": {"name": {"na": {"na": [1]}}}}, vocabulary).matcher()
+    assert likely(matcher)[:4] == [b"{", b'"', b"name", b'":']
+    accept(matcher, b"{", b'"', b"name", b'":')
+    assert likely(matcher)[:2] == [b"{", b'"']
+    accept(matcher, b'{"', b"na", b'":')
+    assert likely(matcher)[0] == b'{"'
+    accept(matcher, b"{")
+    assert likely(matcher)[0] == b'"'
+    other = compile_schema({"const": {"name": {"na": 1}}}, vocabulary).matcher()
+    assert likely(other)[:2] == [b"{", b'"']  # what one text was seen to do is not another's
 
 
-def test_without_jumps_nothing_is_forced(vocabulary: Vocabulary) -> None:
+def test_what_is_told_ahead_may_all_be_accepted(vocabulary: Vocabulary) -> None:
+    matcher = compile_schema({"const": {"a": ["b,{}", {"c": None}]}}, vocabulary).matcher()
+    for token in matcher.next().likely:
+        matcher.accept(token)
+    assert matcher.is_finished
+    assert json.loads(matcher.text) == {"a": ["b,{}", {"c": None}]}
+
+
+def test_without_jumps_nothing_is_told_ahead(vocabulary: Vocabulary) -> None:
     grammar = compile_schema({"const": "abc"}, vocabulary)
     off = grammar.without_jumps()
-    assert isinstance(grammar.matcher().next(), Forced)
-    assert isinstance(off.matcher().next(), Allowed)
-    assert isinstance(off.matcher(jump=True).next(), Forced)
+    assert grammar.matcher().next().likely
+    assert not off.matcher().next().likely
+    assert off.matcher(jump=True).next().likely
     assert off.without_jumps() is off
     assert off.engine is grammar.engine
     assert not pickle.loads(pickle.dumps(off)).jumps
     assert compile_schema({"const": "abc"}, vocabulary).jumps
+
+
+def test_going_back_leads_to_the_same_choices(vocabulary: Vocabulary) -> None:
+    rng = random.Random(11)
+    grammar = compile_schema(PERSON, vocabulary, key_order="any")
+    for left in (grammar.min_tokens, grammar.min_tokens + 3):
+        matcher = grammar.matcher()
+        seen: list[np.ndarray] = []
+        while not matcher.is_finished:
+            seen.append(matcher.next(left - len(seen)).mask)
+            matcher.accept(choose(matcher, left - len(matcher.token_ids), rng))
+        tokens = matcher.token_ids
+        for at in range(len(seen)):
+            matcher.rollback(len(matcher.token_ids) - at)
+            for i in range(at, len(seen)):
+                assert (matcher.next(left - i).mask == seen[i]).all()
+                matcher.accept(tokens[i])
 
 
 @pytest.mark.parametrize(
