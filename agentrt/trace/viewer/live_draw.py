@@ -114,19 +114,15 @@ def _figures(
     usage = model.usage
     parts = [
         Text(f"{counted(usage.computed_tokens)} computed"),
-        Text.assemble(
-            f"{counted(usage.cached_tokens)} cached",
-            (f" {share(usage.cached_tokens, usage.prompt_tokens)}", "dim"),
-        ),
+        Text(f"{counted(usage.cached_tokens)} cached"),
         Text(f"{counted(usage.forced_tokens)} forced"),
         Text(f"{counted(usage.sampled_tokens)} sampled"),
     ]
-    if model.root.writing:
-        parts.append(Text(f"{counted(model.root.writing)} being written", "dim"))
     if stats is not None:
         parts.append(Text(f"{counted(stats.tokens_per_s)} tok/s", "bold"))
         parts.append(_pool(stats, screen))
-        parts.append(Text(f"hit rate {100 * stats.hit_rate:.0f}%"))
+    parts.append(Text(f"hit rate {share(usage.cached_tokens, usage.prompt_tokens)}"))
+    if stats is not None:
         parts.append(Text(f"{stats.running} decoding, {stats.waiting} waiting", "dim"))
     spare = [] if left is None else list(_left(left))
     if spare:
@@ -218,7 +214,7 @@ def _ending(node: Node, now_ns: int, screen: Screen) -> str:
     time = f"{lasted(spent if not node.is_running or spent >= 60 else int(spent)):>6}"
     if node.is_running and spent < 1:
         time = f"{'<1s':>6}"
-    return time if screen.width < _WIDE else f"{counted(node.output_tokens):>6} tok {time}"
+    return time if screen.width < _WIDE else f"{counted(node.total.output_tokens):>6} tok {time}"
 
 
 def _saying(model: LiveModel, node: Node, room: int, screen: Screen) -> Text:
