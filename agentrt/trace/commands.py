@@ -187,12 +187,13 @@ def _view_value(run: RecordedRun, view: str, span_ids: list[int] | None) -> Any:
 def _diff(asked: argparse.Namespace) -> int:
     """Exits with 1 where the runs are not the same, as diff does."""
     from agentrt.trace.viewer.diff import differences, figures
-    from agentrt.trace.viewer.printing import diff_page
+    from agentrt.trace.viewer.printing import diff_page, first_differences
 
     with opened(asked.left, asked.folder) as left, opened(asked.right, asked.folder) as right:
         if not asked.json:
-            _print(diff_page(left, right))
-            return int(any(True for _ in differences(left, right)))
+            shown = first_differences(left, right)
+            _print(diff_page(left, right, shown))
+            return int(bool(shown))
         found = list(differences(left, right))
         _print_json(
             {

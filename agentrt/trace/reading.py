@@ -10,7 +10,8 @@ from agentrt.errors import InvalidRequest
 from agentrt.generation import Timings, Usage
 from agentrt.trace import attributes as names
 from agentrt.trace.encoding import unpack
-from agentrt.trace.engines import EngineStep, Tree, tree_node, unpack_steps
+from agentrt.trace.engine_log import FOREVER_NS, STRETCH_NS, EngineLog
+from agentrt.trace.engines import Tree, tree_node
 from agentrt.trace.files import is_writing, size_of
 from agentrt.trace.records import (
     GenerationRow,
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from agentrt.trace.engines import EngineBatches, EngineStep
     from agentrt.trace.records import Hit, ProgramUsage
     from agentrt.trace.spans import Value
 
 PAGE = 200
+_IN_BRANCHES = {SpanKind.GENERATION, SpanKind.SELECT, SpanKind.BRANCH}
 _SPAN = (
     "SELECT id, parent, kind, name, started_ns, ended_ns, status, "
     "(SELECT count(*) FROM spans AS child WHERE child.parent = spans.id) FROM spans"
@@ -60,6 +63,7 @@ class RecordedRun:
         self.db = connect(path)
         self.texts = RunTexts(self.db)
         """Prompts and outputs, as text and token by token."""
+        self.engines = EngineLog(self.db)
         self._version = 0
 
     def __repr__(self) -> str:
@@ -175,14 +179,17 @@ class RecordedRun:
     def attributes(self, span_id: int, *, large: bool = False) -> dict[str, Value]:
         """The attributes of a span; those in `agentrt.trace.attributes.LARGE` only on request."""
         row = self.db.execute(
-            "SELECT json FROM spans LEFT JOIN attributes ON attributes.id = spans.attributes "
-            "WHERE spans.id = ?",
+            "SELECT json, kind, parent, started_ns, ended_ns FROM spans LEFT JOIN attributes "
+            "ON attributes.id = spans.attributes WHERE spans.id = ?",
             (span_id,),
         ).fetchone()
         if row is None:
             raise InvalidRequest(f"{self.path} has no span {span_id}")
-        found: dict[str, Value] = json.loads(row[0]) if row[0] is not None else {}
-        found |= self._numbers(span_id)
+        text, kind, parent, *times = row
+        found: dict[str, Value] = json.loads(text) if text is not None else {}
+        if kind in _IN_BRANCHES:
+            found |= self._numbers(span_id)
+            found |= self._circumstances(kind, parent, found.get(names.RUNTIME_ID), *times)
         return found | self.texts.large(span_id) if large else found
 
     def events(self, span_id: int) -> list[Event]:
@@ -209,18 +216,14 @@ class RecordedRun:
     # All of it
 
     def steps(
-        self, runtime: int, *, from_ns: int = 0, until_ns: int = 2**63 - 1
+        self, runtime: int, *, from_ns: int = 0, until_ns: int = FOREVER_NS
     ) -> Iterator[EngineStep]:
         """What an engine did in a stretch of time, step by step."""
-        rows = self.db.execute(
-            "SELECT data FROM steps WHERE runtime = ? AND ended_ns >= ? AND started_ns <= ? "
-            "ORDER BY id",
-            (runtime, from_ns, until_ns),
-        )
-        for (data,) in rows:
-            for step in unpack_steps(unpack(data)):
-                if from_ns <= step.ended_ns <= until_ns:
-                    yield step
+        return self.engines.steps(runtime, from_ns, until_ns)
+
+    def batches(self, runtime: int, *, stretch_ns: int = STRETCH_NS) -> Iterator[EngineBatches]:
+        """What an engine did, summed up over stretches of 100 ms or another length."""
+        return self.engines.batches(runtime, stretch_ns)
 
     def trees(self, runtime: int) -> list[Tree]:
         """The radix cache at the moments it was looked at: the end of the run, at least."""
@@ -246,6 +249,28 @@ class RecordedRun:
         if row is None:
             raise InvalidRequest(f"{self.path} has {missing}")
         return _span(row)
+
+    def _circumstances(
+        self, kind: str, parent: int | None, runtime: Value, started_ns: int, ended_ns: int | None
+    ) -> dict[str, Value]:
+        """What is known of a generation or a branch from what is around it."""
+        found: dict[str, Value] = {}
+        inside, around = parent, None
+        while inside is not None and around != SpanKind.BRANCH:
+            around, at, inside = self.db.execute(
+                "SELECT kind, id, parent FROM spans WHERE id = ?", (inside,)
+            ).fetchone() or (None, None, None)
+            if around == SpanKind.BRANCH:
+                found[names.BRANCH_PARENT] = at
+            elif around == SpanKind.VALIDATION and kind != SpanKind.BRANCH and at is not None:
+                refused = str(self.texts.one(at, names.VALIDATION_ERRORS) or "")
+                if refused.startswith("/"):
+                    found[names.CONSTRAINT_POINTER] = refused.partition(": ")[0]
+        if isinstance(runtime, int):
+            pressure = self.engines.pressure(runtime, started_ns, ended_ns or FOREVER_NS)
+            if pressure is not None:
+                found[names.POOL_SLOTS_HELD], found[names.POOL_EVICTED_TOKENS] = pressure
+        return found
 
     def _numbers(self, span_id: int) -> dict[str, Value]:
         """Attributes that are kept in columns, under their names again."""

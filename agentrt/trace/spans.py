@@ -47,7 +47,6 @@ class SpanKind(StrEnum):
     BRANCH = "branch"
     TOOL = "tool"
     VALIDATION = "validation"
-    BATCH = "batch"
 
 
 class SpanStatus(StrEnum):

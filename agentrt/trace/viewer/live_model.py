@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 ROWS = {SpanKind.RUN, SpanKind.PROGRAM, SpanKind.STEP, SpanKind.BRANCH}
 """Kinds that have a row of their own; the others are what a row is doing."""
-_UNSEEN = {SpanKind.BATCH}
 _MOST_ENDED = 24
 """Rows kept of what has ended, by parent: the rest is only counted."""
 _TAIL = 400
@@ -89,7 +88,7 @@ class LiveModel:
 
     def started(self, span: Span) -> None:
         """Takes in a span; nothing happens if it is known or ended a while ago."""
-        if span.kind in _UNSEEN or span.id in self._nodes:
+        if span.id in self._nodes:
             return
         owner = self._owner(span)
         if span.kind not in ROWS:
@@ -125,8 +124,6 @@ class LiveModel:
     def ended(self, span: Span) -> Node | None:
         """Closes a span and returns its row, if it has one of its own: it stays in the tree until
         there are too many that ended."""
-        if span.kind in _UNSEEN:
-            return None
         if span.kind in ROWS:
             if span.id not in self._nodes:
                 self.started(span)

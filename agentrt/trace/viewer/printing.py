@@ -20,7 +20,7 @@ from agentrt.trace.viewer.token_text import legend, pieces, tokens_text
 from agentrt.trace.viewer.words import counted, glyphs_for, harmless, lasted, one_line, share, sized
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rich.console import Console, RenderableType
 
@@ -178,8 +178,10 @@ def hit_line(hit: Hit, name: str) -> Text:
     return text.append(f" (and {hit.others:,} more)", "dim") if hit.others else text
 
 
-def diff_page(left: RecordedRun, right: RecordedRun) -> Iterator[RenderableType]:
-    """Two runs side by side: totals, then each span that is not the same."""
+def diff_page(
+    left: RecordedRun, right: RecordedRun, found: Sequence[Difference]
+) -> Iterator[RenderableType]:
+    """Two runs side by side: totals, then each span that is not the same, of those `found`."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")
     for title in (left.info().id, right.info().id, "change"):
@@ -190,13 +192,17 @@ def diff_page(left: RecordedRun, right: RecordedRun) -> Iterator[RenderableType]
         table.add_row(figure.name, show(figure.left), show(figure.right), change)
     yield table
     yield Text("")
-    found = list(islice(differences(left, right), MOST_DIFFERENCES + 1))
     if not found:
         yield Text("The same spans, prompts and outputs.")
     for difference in found[:MOST_DIFFERENCES]:
         yield from difference_lines(difference)
     if len(found) > MOST_DIFFERENCES:
         yield Text(f"... only the first {MOST_DIFFERENCES} differences are shown", "dim")
+
+
+def first_differences(left: RecordedRun, right: RecordedRun) -> list[Difference]:
+    """The differences that a page shows, and one more where there are more."""
+    return list(islice(differences(left, right), MOST_DIFFERENCES + 1))
 
 
 def difference_lines(difference: Difference) -> Iterator[Text]:
