@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from itertools import islice
 from pathlib import Path
@@ -272,6 +271,7 @@ def _print(lines: Iterable[Any], console: Console | None = None) -> int:
 
 
 def _print_json(value: Any) -> int:
-    json.dump(value, sys.stdout, ensure_ascii=False, indent=2)
-    print()
+    from agentrt.trace.export.values import json_text
+
+    print(json_text(value, indent=2))
     return 0

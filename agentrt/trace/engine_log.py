@@ -12,7 +12,7 @@ from agentrt.trace.engines import EngineBatches, EngineStep, unpack_steps
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 FOREVER_NS = 2**63 - 1
 STRETCH_NS = 100_000_000
@@ -28,6 +28,7 @@ class EngineLog:
         self._db = db
         self._rows: dict[int, list[tuple[int, int, int]]] = {}
         """By runtime: when each row ended and began, and its id."""
+        self._summed: dict[int, list[EngineBatches]] = {}
         self._unpacked = lru_cache(_MOST_UNPACKED)(self._unpack)
 
     def steps(
@@ -45,8 +46,11 @@ class EngineLog:
 
     def batches(self, runtime: int, stretch_ns: int = STRETCH_NS) -> Iterator[EngineBatches]:
         """The steps summed up by stretches of that length; none for one without a step."""
-        for _, steps in groupby(self.steps(runtime), lambda step: step.ended_ns // stretch_ns):
-            yield _summed(steps)
+        if stretch_ns < STRETCH_NS:
+            parts = map(_alone, self.steps(runtime))
+        else:
+            parts = (part for _, _, row in self._known(runtime) for part in self._short(row))
+        return _by_stretch(parts, stretch_ns)
 
     def pressure(self, runtime: int, from_ns: int, until_ns: int) -> tuple[int, int] | None:
         """The most slots that were held in a stretch of time, and how many tokens were evicted in
@@ -64,26 +68,53 @@ class EngineLog:
         )
         return rows
 
+    def _short(self, row: int) -> list[EngineBatches]:
+        """A row by stretches that are short; they are few, so they are kept."""
+        if row not in self._summed:
+            parts = map(_alone, self._unpack(row))
+            self._summed[row] = list(_by_stretch(parts, STRETCH_NS))
+        return self._summed[row]
+
     def _unpack(self, row: int) -> list[EngineStep]:
         (data,) = self._db.execute("SELECT data FROM steps WHERE id = ?", (row,)).fetchone()
         return unpack_steps(unpack(data))
 
 
-def _summed(steps: Iterable[EngineStep]) -> EngineBatches:
-    first, *others = steps
-    last = others[-1] if others else first
-    every = (first, *others)
+def _by_stretch(parts: Iterable[EngineBatches], stretch_ns: int) -> Iterator[EngineBatches]:
+    for _, same in groupby(parts, lambda part: part.ended_ns // stretch_ns):
+        yield _summed(list(same))
+
+
+def _alone(step: EngineStep) -> EngineBatches:
     return EngineBatches(
-        started_ns=first.ended_ns - int(first.seconds * 1e9),
+        started_ns=step.ended_ns - int(step.seconds * 1e9),
+        ended_ns=step.ended_ns,
+        steps=1,
+        seconds=step.seconds,
+        computed=step.computed,
+        written=step.written,
+        evicted=step.evicted,
+        running=step.running,
+        waiting=step.waiting,
+        slots_held=step.slots_held,
+        slots_cached=step.slots_cached,
+        slots_free=step.slots_free,
+    )
+
+
+def _summed(parts: Sequence[EngineBatches]) -> EngineBatches:
+    last = parts[-1]
+    return EngineBatches(
+        started_ns=parts[0].started_ns,
         ended_ns=last.ended_ns,
-        steps=len(every),
-        seconds=sum(step.seconds for step in every),
-        computed=sum(step.computed for step in every),
-        written=sum(step.written for step in every),
-        evicted=sum(step.evicted for step in every),
-        running=max(step.running for step in every),
-        waiting=max(step.waiting for step in every),
-        slots_held=max(step.slots_held for step in every),
+        steps=sum(part.steps for part in parts),
+        seconds=sum(part.seconds for part in parts),
+        computed=sum(part.computed for part in parts),
+        written=sum(part.written for part in parts),
+        evicted=sum(part.evicted for part in parts),
+        running=max(part.running for part in parts),
+        waiting=max(part.waiting for part in parts),
+        slots_held=max(part.slots_held for part in parts),
         slots_cached=last.slots_cached,
         slots_free=last.slots_free,
     )

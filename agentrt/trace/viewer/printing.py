@@ -13,6 +13,7 @@ from rich.text import Text
 from agentrt.trace.records import RunState
 from agentrt.trace.spans import SpanKind
 from agentrt.trace.viewer.diff import differences, figures
+from agentrt.trace.viewer.engine_text import engine_lines
 from agentrt.trace.viewer.radix_text import radix_line, radix_rows
 from agentrt.trace.viewer.span_text import PHASES, extent_of, tree_line, waterfall_line
 from agentrt.trace.viewer.span_tree import SpanTree
@@ -97,7 +98,7 @@ def tree_page(run: RecordedRun, console: Console) -> Iterator[Text]:
 
 
 def waterfall_page(run: RecordedRun, console: Console) -> Iterator[Text]:
-    """When each span ran; generations in phases."""
+    """When each span ran, generations in phases; above, what the engine did meanwhile."""
     glyphs = glyphs_for(console)
     signs = (glyphs.empty, glyphs.half, glyphs.full)
     text = Text()
@@ -105,6 +106,7 @@ def waterfall_page(run: RecordedRun, console: Console) -> Iterator[Text]:
         text.append(f"{sign * 2} ", style).append(f"{name}  ")
     yield text
     tree, extent = _opened(run), extent_of(run)
+    yield from engine_lines(run, console.width, glyphs, extent)
     for row in tree.rows(0, len(tree)):
         yield waterfall_line(run, row, console.width, glyphs, extent)
 
