@@ -203,6 +203,8 @@ class RowWriter:
             return None, None
         del large[names.TOKEN_IDS]
         self._spell(runtime, ids)
+        for likely in cast("Sequence[Sequence[tuple[int, float]]]", large.get(names.TOKEN_TOP, ())):
+            self._spell(runtime, [other for other, _ in likely])
         if not isinstance(text, str) or not spelled.startswith(text):
             return pack_ids(ids), None
         del large[names.OUTPUT_TEXT]

@@ -132,3 +132,11 @@ def test_usage_is_summed_by_the_innermost_program(tmp_path: Path) -> None:
         assert totals[""].generations == 1
         assert (totals["failed"].calls, totals["failed"].failed) == (1, 1)
         assert run.usage_by_program()[0].name == "inner"
+
+
+def test_what_else_could_have_been_written_can_be_read(tmp_path: Path) -> None:
+    with recorded(tmp_path):
+        made = generate([1], [2, 3], TOKEN_TOP=[[(2, -0.1), (77, -3.0)], [(3, -0.1), (78, -4.0)]])
+    with reading(tmp_path) as run:
+        assert run.texts.spell(1, [77, 78]) == b"t77 t78 "
+        assert [token.top[1][0] for token in run.texts.output_tokens(made.id)] == [77, 78]

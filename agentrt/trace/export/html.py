@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html as markup
 import json
+from dataclasses import asdict
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +99,7 @@ def _data(run: RecordedRun) -> dict[str, Any]:
         "usage": [usage_value(row) for row in run.usage_by_program()],
         "radix": radix_value(run),
         "engine": [
-            {"name": lane.name, "values": [round(v, 3) for v in lane.values], "said": lane.said}
+            {**asdict(lane), "values": [round(value, 3) for value in lane.values]}
             for runtime in run.runtimes()
             for lane in lanes(run, runtime.id, (start, end), _COLUMNS)
         ],

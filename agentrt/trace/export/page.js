@@ -167,8 +167,8 @@ function drawBars(span) {
 
 /** What the engine did, above the waterfall and on its time. */
 function drawEngine() {
-  return data.engine.map(({ name, values, said }) => {
-    const line = make("div"), lane = make("span", "lane");
+  return data.engine.map(({ name, values, said, style }) => {
+    const line = make("div"), lane = make("span", `lane ${style}`);
     for (const value of values) {
       const column = make("i");
       column.style.height = 100 * value + "%";
@@ -266,7 +266,7 @@ function alternatives(g, token) {
 function show(changes) {
   Object.assign(state, changes);
   const listed = state.view === "tree" || state.view === "waterfall";
-  $("list").hidden = $("detail").hidden = !listed;
+  $("spans").hidden = $("detail").hidden = !listed;
   $("page").hidden = listed;
   $("engine").hidden = state.view !== "waterfall" || !data.engine.length;
   document.querySelectorAll("nav button").forEach((b) => b.setAttribute("aria-selected", b.dataset.view === state.view));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 from collections import deque
 from contextlib import suppress
@@ -71,7 +72,14 @@ class LiveView:
             self._respect(resolve())
         self._look_around()
         if self._is_animated:
-            self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="crop")
+            self._live = Live(
+                console=self._console,
+                auto_refresh=False,
+                vertical_overflow="crop",
+                # Above the view where they go to the terminal; else where they were sent.
+                redirect_stdout=sys.stdout.isatty(),
+                redirect_stderr=sys.stderr.isatty(),
+            )
             self._live.start()
         add_sink(self, chunks=True)
         self._thread.start()

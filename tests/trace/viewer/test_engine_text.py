@@ -31,7 +31,7 @@ def test_what_is_drawn_is_what_was_recorded(tmp_path: Path) -> None:
     assert max(speed.values) == 1.0
     assert hits.said == "24%"  # 10 of each prompt
     assert "engine pool held" in line
-    assert "++" in line  # the middle one of the levels
+    assert "==" in line  # the middle one of the levels
 
 
 def test_nothing_is_drawn_where_no_step_is_recorded(tmp_path: Path) -> None:
