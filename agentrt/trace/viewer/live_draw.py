@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 _WIDE = 60
 """Columns from which rows say how many tokens they took."""
+_TALL = 12
+"""Lines from which two of them may be the title."""
+_BARRED = 48
+"""Columns from which the pool is drawn as well as said."""
 _WORDS = {
     SpanStatus.RUNNING: "running",
     SpanStatus.OK: "done",
@@ -66,7 +70,7 @@ def drawn(
     left: Left | None = None,
 ) -> list[Text]:
     """Lines no wider than the screen and no more than fit: figures above, the tree below."""
-    lines = [_title(model, now_ns, screen), *_figures(model, screen, stats, left)]
+    lines = [*_title(model, now_ns, screen), *_figures(model, screen, stats, left)]
     top, indent = _top(model)
     room = 10**6 if screen.height is None else screen.height - len(lines)
     rows = folded(top, max(room, 0))
@@ -82,7 +86,7 @@ def _top(model: LiveModel) -> tuple[Node, int]:
     return model.root, 0
 
 
-def _title(model: LiveModel, now_ns: int, screen: Screen) -> Text:
+def _title(model: LiveModel, now_ns: int, screen: Screen) -> list[Text]:
     top = _top(model)[0]
     glyph = screen.glyphs.status[top.status]
     parts = [
@@ -95,7 +99,8 @@ def _title(model: LiveModel, now_ns: int, screen: Screen) -> Text:
         total = counts.total()
         if total:
             parts.append(Text.assemble(plural(total, noun), _standing(counts, screen)))
-    return _joined(parts, screen)[0]
+    is_low = screen.height is not None and screen.height < _TALL
+    return _joined(parts, screen)[: 1 if is_low else 2]
 
 
 def _standing(counts: Mapping[SpanStatus, int], screen: Screen) -> Text:
@@ -141,7 +146,7 @@ def _left(left: Left) -> Iterable[str]:
 
 def _pool(stats: RuntimeStats, screen: Screen) -> Text:
     total = max(1, stats.slots_held + stats.slots_cached + stats.slots_free)
-    cells = 10 if screen.width >= _WIDE else 6
+    cells = 10 if screen.width >= _WIDE else 6 if screen.width >= _BARRED else 0
     held = min(cells, -(-stats.slots_held * cells // total))
     cached = min(cells - held, round(stats.slots_cached * cells / total))
     glyphs = screen.glyphs
@@ -150,7 +155,8 @@ def _pool(stats: RuntimeStats, screen: Screen) -> Text:
         (glyphs.full * held, "blue"),
         (glyphs.half * cached, "cyan"),
         (glyphs.empty * (cells - held - cached), "dim"),
-        f" {counted(stats.slots_held)} held",
+        " " if cells else "",
+        f"{counted(stats.slots_held)} held",
         f" {counted(stats.slots_cached)} cached",
         f" {counted(stats.slots_free)} free",
     )

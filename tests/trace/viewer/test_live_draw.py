@@ -133,6 +133,15 @@ def test_tools_and_waiting_generations() -> None:
     assert "(2 at once) reading…" in row(lines, "branch 2")
 
 
+def test_a_narrow_screen_says_the_same_on_more_lines() -> None:
+    with watching() as model:
+        branches(200)
+        lines = screen_of(model, 40, 20, stats=STATS)
+    head = " ".join(lines[:7])
+    for fact in ("200 branches ●200", "1,200 held 3,400 cached 500 free", "hit rate", "3 waiting"):
+        assert fact in head
+
+
 def test_tokens_are_counted_while_they_are_written() -> None:
     with watching() as model:
         (branch,) = branches(1)
