@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from agentrt.errors import InvalidRequest
 from agentrt.generation import Timings, Usage
 from agentrt.trace import attributes as names
+from agentrt.trace.derived import USAGE, around, numbers, pressure, usage_of
 from agentrt.trace.encoding import unpack
 from agentrt.trace.engine_log import FOREVER_NS, STRETCH_NS, EngineLog
 from agentrt.trace.engines import Tree, tree_node
@@ -41,12 +42,6 @@ _IN_BRANCHES = {SpanKind.GENERATION, SpanKind.SELECT, SpanKind.BRANCH}
 _SPAN = (
     "SELECT id, parent, kind, name, started_ns, ended_ns, status, "
     "(SELECT count(*) FROM spans AS child WHERE child.parent = spans.id) FROM spans"
-)
-_USAGE = (
-    names.USAGE_INPUT_TOKENS,
-    names.USAGE_CACHED_TOKENS,
-    names.USAGE_SAMPLED_TOKENS,
-    names.USAGE_FORCED_TOKENS,
 )
 
 
@@ -94,7 +89,7 @@ class RecordedRun:
             values["host"], values["pid"], process_started
         ):
             state = RunState.INTERRUPTED
-        usage = Usage(*[values.pop(NUMBERS[name]) for name in _USAGE])
+        usage = Usage(*[values.pop(NUMBERS[name]) for name in USAGE])
         content = bool(values.pop("content"))
         return RunInfo(
             **values,
@@ -188,8 +183,9 @@ class RecordedRun:
         text, kind, parent, *times = row
         found: dict[str, Value] = json.loads(text) if text is not None else {}
         if kind in _IN_BRANCHES:
-            found |= self._numbers(span_id)
-            found |= self._circumstances(kind, parent, found.get(names.RUNTIME_ID), *times)
+            found |= numbers(self.db, span_id)
+            found |= around(self.db, self.texts, kind, parent)
+            found |= pressure(self.engines, found.get(names.RUNTIME_ID), *times)
         return found | self.texts.large(span_id) if large else found
 
     def events(self, span_id: int) -> list[Event]:
@@ -250,46 +246,6 @@ class RecordedRun:
             raise InvalidRequest(f"{self.path} has {missing}")
         return _span(row)
 
-    def _circumstances(
-        self, kind: str, parent: int | None, runtime: Value, started_ns: int, ended_ns: int | None
-    ) -> dict[str, Value]:
-        """What is known of a generation or a branch from what is around it."""
-        found: dict[str, Value] = {}
-        inside, around = parent, None
-        while inside is not None and around != SpanKind.BRANCH:
-            around, at, inside = self.db.execute(
-                "SELECT kind, id, parent FROM spans WHERE id = ?", (inside,)
-            ).fetchone() or (None, None, None)
-            if around == SpanKind.BRANCH:
-                found[names.BRANCH_PARENT] = at
-            elif around == SpanKind.VALIDATION and kind != SpanKind.BRANCH and at is not None:
-                refused = str(self.texts.one(at, names.VALIDATION_ERRORS) or "")
-                if refused.startswith("/"):
-                    found[names.CONSTRAINT_POINTER] = refused.partition(": ")[0]
-        if isinstance(runtime, int):
-            pressure = self.engines.pressure(runtime, started_ns, ended_ns or FOREVER_NS)
-            if pressure is not None:
-                found[names.POOL_SLOTS_HELD], found[names.POOL_EVICTED_TOKENS] = pressure
-        return found
-
-    def _numbers(self, span_id: int) -> dict[str, Value]:
-        """Attributes that are kept in columns, under their names again."""
-        columns = ", ".join(NUMBERS.values())
-        row = self.db.execute(
-            f"SELECT {columns} FROM generations WHERE span = ?", (span_id,)
-        ).fetchone()
-        if row is None:
-            return {}
-        found: dict[str, Any] = {
-            key: value for key, value in zip(NUMBERS, row, strict=True) if value is not None
-        }
-        usage = _usage(*[found.get(key) for key in _USAGE])
-        if usage is not None:
-            found[names.USAGE_OUTPUT_TOKENS] = usage.output_tokens
-            found[names.USAGE_COMPUTED_TOKENS] = usage.computed_tokens
-            found[names.USAGE_CACHE_READ_INPUT_TOKENS] = usage.cached_tokens
-        return found
-
 
 def _span(row: Sequence[Any]) -> SpanRow:
     i, parent, kind, name, started, ended, status, children = row
@@ -301,13 +257,8 @@ def _generation(span_id: int, runtime: int | None, *rest: Any) -> GenerationRow:
     return GenerationRow(
         span_id=span_id,
         runtime_id=runtime,
-        usage=_usage(prompt, cached, sampled, forced),
+        usage=usage_of(prompt, cached, sampled, forced),
         timings=None if decode is None else Timings(queue, prefill, decode),
         request_seed=asked,
         response_seed=seed,
     )
-
-
-def _usage(*counts: int | None) -> Usage | None:
-    known = [count for count in counts if count is not None]
-    return Usage(*known) if len(known) == len(counts) else None

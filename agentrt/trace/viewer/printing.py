@@ -130,9 +130,12 @@ def tokens_page(run: RecordedRun, span_ids: Iterable[int]) -> Iterator[Renderabl
 
 def usage_table(rows: Iterable[ProgramUsage]) -> Table:
     """What each program's own generations took."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    rows = list(rows)
+    has_failed = any(row.failed for row in rows)  # else there is no column, and all fit on 80
+    failed = ("failed",) if has_failed else ()
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
     table.add_column("program")
-    for name in ("calls", "failed", "gens", "computed", "cached", "hit", "sampled", "forced"):
+    for name in ("calls", *failed, "gens", "computed", "cached", "hit", "sampled", "forced"):
         table.add_column(name, justify="right")
     for name in ("queue", "prefill", "decode"):
         table.add_column(name, justify="right")
@@ -140,7 +143,9 @@ def usage_table(rows: Iterable[ProgramUsage]) -> Table:
         usage, timings = row.usage, row.timings
         table.add_row(
             Text(one_line(row.name) or "(outside of programs)"),
-            *[counted(number) for number in (row.calls, row.failed, row.generations)],
+            counted(row.calls),
+            *([counted(row.failed)] if has_failed else []),
+            counted(row.generations),
             counted(usage.computed_tokens),
             counted(usage.cached_tokens),
             share(usage.cached_tokens, usage.prompt_tokens),
