@@ -102,7 +102,7 @@ async def browse(folder: Path, first: Path, second: Path, into: Path) -> None:
         app = ViewerApp(folder, record)
         async with app.run_test(size=(130, 28)) as pilot:
             for name, keys in (
-                ("trace-tree", ["down", "down", "down"]),
+                ("trace-tree", ["down"] * 5),
                 ("trace-waterfall", ["tab"]),
                 ("trace-usage", ["tab"]),
                 ("trace-radix", ["tab"]),
