@@ -60,9 +60,16 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> int:
+    from agentrt.trace import recording
+
     kind = load_type(asked.type)
-    with output_to(asked.output) as out:
+    with output_to(asked.output) as out, recording(name=f"extract {_name(asked.type)}"):
         return anyio.run(_extract_all, kind, asked, out)
+
+
+def _name(given: str) -> str:
+    """What a type is called: the class, or the file of the schema."""
+    return "schema" if given.lstrip().startswith("{") else Path(given.rpartition(":")[2]).stem
 
 
 async def _extract_all(kind: Any, asked: argparse.Namespace, out: TextIO) -> int:

@@ -51,12 +51,15 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
 def run(asked: argparse.Namespace) -> None:
     from agentrt.programs import Program
+    from agentrt.trace import recording
 
     target, path = _found(asked.file)
     if not isinstance(target, Program):
         _run_main(target, path, asked.arguments)
         return
-    anyio.run(_run_program, *_prepared(target, asked), asked)
+    prepared = _prepared(target, asked)
+    with recording(name=path.stem):  # the name that `agentrt trace` lists it by
+        anyio.run(_run_program, *prepared, asked)
 
 
 def program_of(words: Sequence[str]) -> tuple[Program[..., Any], dict[str, Any]]:

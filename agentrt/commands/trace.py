@@ -11,11 +11,12 @@ import anyio
 from agentrt.commands.common import add_json, add_model, add_sampling, print_json, sampling_of
 from agentrt.errors import InvalidRequest, ReplayDrift
 from agentrt.trace import attributes as names
-from agentrt.trace import commands, open_run
+from agentrt.trace import commands
 
 if TYPE_CHECKING:
     import argparse
 
+    from agentrt.trace import RecordedRun
     from agentrt.trace.replay import Branched, Replay
 
 
@@ -54,7 +55,8 @@ _PROGRAM = "what to run, with its arguments after --, if not what the record say
 
 def replay(asked: argparse.Namespace) -> int:
     """Says how far a program is as it was recorded."""
-    words = asked.program or _recorded_words(asked)
+    with commands.opened(asked.id, asked.folder) as run:
+        words = asked.program or _recorded_words(run)
     counts, drift = anyio.run(_replay, asked, words)
     if asked.json:
         print_json({"ok": drift is None, **counts, "drift": drift})
@@ -118,16 +120,15 @@ def _what_is_left(runtime: Replay) -> str | None:
     return f"{len(left)} recorded generations were not asked for, the first is {first}"
 
 
-def _recorded_words(asked: argparse.Namespace) -> list[str]:
+def _recorded_words(run: RecordedRun) -> list[str]:
     """What `agentrt run` was given when the run was recorded."""
-    with open_run(asked.id, asked.folder) as run:
-        found = run.attributes(run.root().id).get(names.RUN_COMMAND)
-        command = cast("list[str]", json.loads(found) if isinstance(found, str) else found or [])
+    found = run.attributes(run.root().id).get(names.RUN_COMMAND)
+    command = cast("list[str]", json.loads(found) if isinstance(found, str) else found or [])
     is_ours = bool(command) and Path(command[0]).name in {"agentrt", "__main__.py", "cli.py"}
     if not is_ours or command[1:2] != ["run"]:
         raise InvalidRequest(
-            f"{asked.id} was not started by `agentrt run` ({' '.join(command) or 'unknown'}); name "
-            "the program: agentrt trace replay RUN FILE[:PROGRAM]"
+            f"{run.path.stem} was not started by `agentrt run` ({' '.join(command) or 'unknown'}); "
+            "name the program: agentrt trace replay RUN FILE[:PROGRAM]"
         )
     return command[2:]
 
@@ -135,9 +136,10 @@ def _recorded_words(asked: argparse.Namespace) -> list[str]:
 async def _branch(asked: argparse.Namespace) -> Branched:
     from agentrt.runtime.runtime import Runtime
     from agentrt.trace.replay import branch as branch_from
+    from agentrt.trace.replay.branching import recorded_prompt
 
-    with open_run(asked.id, asked.folder) as run:
-        run.span(asked.span)  # a mistake in it is told before a model is loaded
+    with commands.opened(asked.id, asked.folder) as run:
+        recorded_prompt(run, asked.span)  # a mistake in it is told before a model is loaded
         async with Runtime(asked.model, trace=False) as runtime:
             return await branch_from(
                 run,

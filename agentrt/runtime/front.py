@@ -68,6 +68,7 @@ class Front:
             finally:
                 unfinished = [job for job in jobs if not job.reply.is_finished]
                 if unfinished:
+                    spans.given_up()  # first: the abort takes what they came to with it
                     self.thread.abort(unfinished)
 
     def unpin(self, reply: Reply) -> None:

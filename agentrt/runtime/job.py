@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agentrt.errors import AgentrtError, DeadlineExceeded, GenerationFailed, InvalidRequest
@@ -279,7 +279,30 @@ class Job:
             computed == self.request.target or (self.scores is not None and self.scores.are_in)
         ):
             self._output.end(FinishReason.LENGTH)
-        return self._completion(now) if self._output.finish_reason is not None else None
+        reason = self._output.finish_reason
+        return None if reason is None else self._completion(now, reason)
+
+    def usage_so_far(self) -> Usage:
+        """What it took by now; of the prompt, what has been read. Any thread may ask."""
+        request = self.request
+        read = request.prompt_len if self._phases.first_token is not None else request.computed
+        return self._usage(min(max(read, request.cached_tokens), request.prompt_len))
+
+    def so_far(self, now: float) -> Completion:
+        """What it came to by now, as of a request that is given up. Any thread may ask: what the
+        engine adds meanwhile is in it whole or not at all."""
+        given_up = self._completion(now, FinishReason.ABORT)
+        logprobs = given_up.logprobs
+        parts = (given_up.token_ids, given_up.token_kinds, logprobs)
+        whole = min(len(part) for part in parts if part is not None)
+        return replace(
+            given_up,
+            token_ids=given_up.token_ids[:whole],
+            token_kinds=given_up.token_kinds[:whole],
+            logprobs=None if logprobs is None else logprobs[:whole],
+            prompt_logprobs=None,
+            usage=self.usage_so_far(),
+        )
 
     def crowded_out(self, pinned: int, slots: int) -> GenerationFailed:
         """The error of a request that there is no room for beside what is pinned."""
@@ -298,15 +321,13 @@ class Job:
             "it more time, or ask for fewer tokens"
         )
 
-    def _completion(self, now: float) -> Completion:
+    def _completion(self, now: float, reason: FinishReason) -> Completion:
         output, params = self._output, self.submission.params
-        reason = output.finish_reason
-        assert reason is not None
         return Completion(
             text=output.text,
             token_ids=output.token_ids,
             finish_reason=reason,
-            usage=self._usage(),
+            usage=self._usage(self.request.prompt_len),
             timings=self._phases.timings(now),
             token_kinds=output.kinds,
             logprobs=output.logprobs,
@@ -315,11 +336,11 @@ class Job:
             stopped_by=output.stopped_by,
         )
 
-    def _usage(self) -> Usage:
+    def _usage(self, prompt_tokens: int) -> Usage:
         kinds = self._output.kinds
         forced = kinds.count(TokenKind.FORCED)
         return Usage(
-            prompt_tokens=self.request.prompt_len,
+            prompt_tokens=prompt_tokens,
             cached_tokens=self.request.cached_tokens,
             sampled_tokens=len(kinds) - forced,
             forced_tokens=forced,

@@ -50,7 +50,8 @@ def requested(submission: Submission) -> dict[str, Lazy]:
 
 def described(constraint: object) -> str:
     """A constraint in words: what it was compiled from, or its repr."""
-    text = getattr(getattr(constraint, "source", None), "text", None)
+    grammar = getattr(constraint, "grammar", constraint)  # of one that is taken up again
+    text = getattr(getattr(grammar, "source", None), "text", None)
     return text if isinstance(text, str) else repr(constraint)
 
 

@@ -6,12 +6,15 @@ values that are there anyway; turning them into text or rows is left to who want
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from agentrt.errors import AgentrtError
+from agentrt.generation import FinishReason
 from agentrt.runtime.span_attributes import requested, responded, selected
 from agentrt.trace import attributes as names
 from agentrt.trace.engines import MOST_STEPS, EngineStep, Tree, TreeNode
@@ -175,7 +178,7 @@ class Generations:
 
     def __init__(self, spans: Sequence[Span]) -> None:
         self._spans = spans
-        self._submitted = False
+        self._jobs: Sequence[Job] = ()
 
     @property
     def wants_chunks(self) -> bool:
@@ -187,12 +190,20 @@ class Generations:
 
     def submitted(self, jobs: Sequence[Job]) -> None:
         """Ends each span when its job does."""
-        self._submitted = True
+        self._jobs = jobs
         tells = wants_chunks()
         for job, traced in zip(jobs, self._spans, strict=False):
-            job.reply.on_finished = partial(_finished, traced)
+            job.reply.on_finished = partial(_finished, traced, job)
+            traced.progress = job.usage_so_far
             if tells:
                 job.reply.on_chunk = partial(_written, traced)
+
+    def given_up(self) -> None:
+        """Ends those that have not ended as cancelled, with what they came to."""
+        for job, traced in zip(self._jobs, self._spans, strict=False):
+            if traced.ended_ns is None:
+                _came_to(traced, job, FinishReason.ABORT)
+                traced.cancel()
 
     def __exit__(
         self,
@@ -201,10 +212,12 @@ class Generations:
         trace: TracebackType | None,
     ) -> None:
         for traced in self._spans:
-            if self._submitted:
+            if self._jobs:
                 traced.cancel()  # those that have ended stay as they ended
             else:
                 traced.end(error)
+        for job in self._jobs:
+            job.reply.on_finished = job.reply.on_chunk = None  # they know the job
 
 
 class StepLog:
@@ -236,13 +249,20 @@ class StepLog:
         self._written, self._evicted = stats.output_tokens, stats.evicted_tokens
 
 
-def _finished(span: Span, finished: Finished) -> None:
+def _finished(span: Span, job: Job, finished: Finished) -> None:
     outcome = finished.outcome
     if isinstance(outcome, AgentrtError):
+        _came_to(span, job, FinishReason.ERROR)
         span.end(outcome)
     else:
         span.set(responded(outcome))
         span.end()
+
+
+def _came_to(span: Span, job: Job, reason: FinishReason) -> None:
+    """Says what there is of a generation that did not come to its end."""
+    with suppress(Exception):  # a job that failed may be broken in any way
+        span.set(responded(replace(job.so_far(time.monotonic()), finish_reason=reason)))
 
 
 def _written(span: Span, chunk: Chunk) -> None:

@@ -70,6 +70,10 @@ REQUEST_TIMEOUT_S: Final = "agentrt.request.timeout_s"
 REQUEST_NAMESPACE: Final = "agentrt.request.namespace"
 CONSTRAINT: Final = "agentrt.constraint"
 """What the output must be, in words: a type, a regex, the choices."""
+CONSTRAINT_POINTER: Final = "agentrt.constraint.pointer"
+"""Where in the value a repair takes the constraint up again, as a JSON pointer."""
+BRANCH_PARENT: Final = "agentrt.branch.parent"
+"""The id of the branch that a branch was forked from, or that a generation is in."""
 
 # Of a response. Tokens: input = cached + computed, output = sampled + forced.
 USAGE_COMPUTED_TOKENS: Final = "agentrt.usage.computed_tokens"
@@ -79,6 +83,10 @@ USAGE_FORCED_TOKENS: Final = "agentrt.usage.forced_tokens"
 TIMING_QUEUE_S: Final = "agentrt.timing.queue_s"
 TIMING_PREFILL_S: Final = "agentrt.timing.prefill_s"
 TIMING_DECODE_S: Final = "agentrt.timing.decode_s"
+POOL_SLOTS_HELD: Final = "agentrt.pool.slots_held"
+"""The most slots of the KV pool that running requests held while a generation ran."""
+POOL_EVICTED_TOKENS: Final = "agentrt.pool.evicted_tokens"
+"""Tokens that left the radix cache while it ran."""
 RESPONSE_STOPPED_BY: Final = "agentrt.response.stopped_by"
 RESPONSE_SEED: Final = "agentrt.response.seed"
 
@@ -148,6 +156,7 @@ CONTENT: Final = (LARGE - {TOKEN_KINDS}) | {
     REQUEST_NAMESPACE,
     RESPONSE_STOPPED_BY,
     CONSTRAINT,
+    CONSTRAINT_POINTER,
     RUN_COMMAND,
 }
 """Attributes that say what was written, not only how it went; a record can do without."""

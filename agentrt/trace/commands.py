@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agentrt.errors import InvalidRequest
+from agentrt.trace.config import default_folder
 from agentrt.trace.runs import delete_run, list_runs, open_run
 
 if TYPE_CHECKING:
@@ -67,6 +67,17 @@ def add_to(trace: argparse.ArgumentParser) -> Subparsers:
     return inner
 
 
+def opened(name: str, folder: Path | None) -> RecordedRun:
+    """A recorded run as it is named on the command line, which also says what names there are.
+
+    Raises InvalidRequest where it is not there.
+    """
+    try:
+        return open_run(name, folder)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{error} (`agentrt trace list` shows the runs)") from error
+
+
 def _command(
     subparsers: Subparsers, name: str, run: Callable[[argparse.Namespace], int], text: str
 ) -> argparse.ArgumentParser:
@@ -94,11 +105,14 @@ def _list(asked: argparse.Namespace) -> int:
     runs = list(islice(found, asked.limit))
     if asked.json:
         return _print_json([run_value(info) for info in runs])
-    return _print([runs_table(runs) if runs else "no run is recorded here"])
+    if runs:
+        return _print([runs_table(runs)])
+    what = f"no run has {asked.search!r} in it" if asked.search else "no run is recorded"
+    return _print([f"{what} in {asked.folder or default_folder()}"])
 
 
 def _show(asked: argparse.Namespace) -> int:
-    with open_run(asked.id, asked.folder) as run:
+    with opened(asked.id, asked.folder) as run:
         if asked.search is not None:
             return _print_hits(run, asked)
         if asked.json or asked.view is not None:
@@ -172,12 +186,13 @@ def _view_value(run: RecordedRun, view: str, span_ids: list[int] | None) -> Any:
 def _diff(asked: argparse.Namespace) -> int:
     """Exits with 1 where the runs are not the same, as diff does."""
     from agentrt.trace.viewer.diff import differences, figures
-    from agentrt.trace.viewer.printing import diff_page
+    from agentrt.trace.viewer.printing import diff_page, first_differences
 
-    with open_run(asked.left, asked.folder) as left, open_run(asked.right, asked.folder) as right:
+    with opened(asked.left, asked.folder) as left, opened(asked.right, asked.folder) as right:
         if not asked.json:
-            _print(diff_page(left, right))
-            return int(any(True for _ in differences(left, right)))
+            shown = first_differences(left, right)
+            _print(diff_page(left, right, shown))
+            return int(bool(shown))
         found = list(differences(left, right))
         _print_json(
             {
@@ -198,8 +213,9 @@ def _diff(asked: argparse.Namespace) -> int:
 
 def _export(asked: argparse.Namespace) -> int:
     from agentrt.trace.export import Form, exported, send
+    from agentrt.trace.viewer.words import sized
 
-    with open_run(asked.id, asked.folder) as run:
+    with opened(asked.id, asked.folder) as run:
         if asked.to == Form.OTLP:
             count = send(run, asked.endpoint, content=asked.content)
             print(f"{count} spans sent", file=sys.stderr)
@@ -215,13 +231,16 @@ def _export(asked: argparse.Namespace) -> int:
                 file.writelines(data)
         except OSError as error:
             raise InvalidRequest(f"{path} cannot be written: {error}") from error
-        print(path, file=sys.stderr)
+        print(f"wrote {path.absolute()} ({sized(path.stat().st_size)})", file=sys.stderr)
     return 0
 
 
 def _delete(asked: argparse.Namespace) -> int:
     for name in asked.ids:
-        delete_run(name, asked.folder)
+        with opened(name, asked.folder) as run:
+            path = run.path
+        delete_run(path)
+        print(f"deleted {path}", file=sys.stderr)
     return 0
 
 
@@ -252,6 +271,7 @@ def _print(lines: Iterable[Any], console: Console | None = None) -> int:
 
 
 def _print_json(value: Any) -> int:
-    json.dump(value, sys.stdout, ensure_ascii=False, indent=2)
-    print()
+    from agentrt.trace.export.values import json_text
+
+    print(json_text(value, indent=2))
     return 0

@@ -34,12 +34,14 @@ class TraceConfig(BaseModel):
     Without it a record holds names, numbers and times."""
     redact: Callable[[str], str] | None = None
     """Is given every text before it is stored and returns what may be. A prompt or output that it
-    changes is stored as text only, without its token ids. Called on the recorder's thread."""
+    changes is stored as text only, without its token ids. Called on the threads of the recorder and
+    of a live view, which shows no more than is stored."""
 
     @property
     def place(self) -> Path:
-        """The folder that the files of the runs are in."""
-        return self.folder if self.folder is not None else default_folder()
+        """The folder that the files of the runs are in, absolute. Raises InvalidRequest where the
+        environment names none that can be."""
+        return _absolute(self.folder) if self.folder is not None else default_folder()
 
 
 _configured: TraceConfig | None = None
@@ -79,12 +81,32 @@ def default_folder() -> Path:
     AGENTRT_TRACE where it names one, else `traces` in the user's data folder of the platform.
     """
     named = _named_folder()
-    return named if named is not None else platformdirs.user_data_path("agentrt") / "traces"
+    if named is not None:
+        return named
+    return _absolute(platformdirs.user_data_path("agentrt") / "traces")
 
 
 def _named_folder() -> Path | None:
     given = os.environ.get("AGENTRT_TRACE", "").strip()
-    return None if given.lower() in _OFF | _ON else Path(given).expanduser().absolute()
+    if given.lower() in _OFF | _ON:
+        return None
+    try:
+        return _absolute(Path(given).expanduser())
+    except RuntimeError as error:
+        raise InvalidRequest(
+            f"AGENTRT_TRACE={given!r} is no folder ({error}); give a path, or off"
+        ) from error
+
+
+def _absolute(folder: Path) -> Path:
+    """Once and for all: the program may change where it is."""
+    try:
+        return folder.absolute()
+    except OSError as error:
+        raise InvalidRequest(
+            f"the trace folder {str(folder)!r} is relative, and the folder this process is in is "
+            "gone; give a whole path, or set AGENTRT_TRACE=off"
+        ) from error
 
 
 def _from_environment() -> TraceConfig:

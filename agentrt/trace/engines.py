@@ -36,6 +36,27 @@ class EngineStep(NamedTuple):
     evicted: int
 
 
+class EngineBatches(NamedTuple):
+    """What the steps of a short stretch of time add up to.
+
+    `seconds` is how long they took of it; `running`, `waiting` and `slots_held` are the most there
+    were, `slots_cached` and `slots_free` what the last one left.
+    """
+
+    started_ns: int
+    ended_ns: int
+    steps: int
+    seconds: float
+    computed: int
+    written: int
+    evicted: int
+    running: int
+    waiting: int
+    slots_held: int
+    slots_cached: int
+    slots_free: int
+
+
 @dataclass(frozen=True, slots=True)
 class TreeNode:
     """A node of the radix cache at one moment: the run of tokens it holds after its parent's.

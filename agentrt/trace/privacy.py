@@ -41,6 +41,10 @@ class Privacy:
         """Whether a text may be stored as it is."""
         return self.content and (self._redact is None or self.text(text) == text)
 
+    def value(self, key: str, value: Value) -> Value:
+        """What may be shown of one attribute; None where that is nothing."""
+        return self.attributes({key: value}).get(key)
+
     def attributes(self, given: Mapping[str, Value]) -> dict[str, Value]:
         """A fresh dict of what may be stored."""
         if not self.content:

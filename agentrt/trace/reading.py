@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from agentrt.errors import InvalidRequest
 from agentrt.generation import Timings, Usage
 from agentrt.trace import attributes as names
+from agentrt.trace.derived import USAGE, around, numbers, pressure, usage_of
 from agentrt.trace.encoding import unpack
-from agentrt.trace.engines import EngineStep, Tree, tree_node, unpack_steps
+from agentrt.trace.engine_log import FOREVER_NS, STRETCH_NS, EngineLog
+from agentrt.trace.engines import Tree, tree_node
 from agentrt.trace.files import is_writing, size_of
 from agentrt.trace.records import (
     GenerationRow,
@@ -31,19 +33,15 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from agentrt.trace.engines import EngineBatches, EngineStep
     from agentrt.trace.records import Hit, ProgramUsage
     from agentrt.trace.spans import Value
 
 PAGE = 200
+_IN_BRANCHES = {SpanKind.GENERATION, SpanKind.SELECT, SpanKind.BRANCH}
 _SPAN = (
     "SELECT id, parent, kind, name, started_ns, ended_ns, status, "
     "(SELECT count(*) FROM spans AS child WHERE child.parent = spans.id) FROM spans"
-)
-_USAGE = (
-    names.USAGE_INPUT_TOKENS,
-    names.USAGE_CACHED_TOKENS,
-    names.USAGE_SAMPLED_TOKENS,
-    names.USAGE_FORCED_TOKENS,
 )
 
 
@@ -60,6 +58,7 @@ class RecordedRun:
         self.db = connect(path)
         self.texts = RunTexts(self.db)
         """Prompts and outputs, as text and token by token."""
+        self.engines = EngineLog(self.db)
         self._version = 0
 
     def __repr__(self) -> str:
@@ -90,7 +89,7 @@ class RecordedRun:
             values["host"], values["pid"], process_started
         ):
             state = RunState.INTERRUPTED
-        usage = Usage(*[values.pop(NUMBERS[name]) for name in _USAGE])
+        usage = Usage(*[values.pop(NUMBERS[name]) for name in USAGE])
         content = bool(values.pop("content"))
         return RunInfo(
             **values,
@@ -175,14 +174,18 @@ class RecordedRun:
     def attributes(self, span_id: int, *, large: bool = False) -> dict[str, Value]:
         """The attributes of a span; those in `agentrt.trace.attributes.LARGE` only on request."""
         row = self.db.execute(
-            "SELECT json FROM spans LEFT JOIN attributes ON attributes.id = spans.attributes "
-            "WHERE spans.id = ?",
+            "SELECT json, kind, parent, started_ns, ended_ns FROM spans LEFT JOIN attributes "
+            "ON attributes.id = spans.attributes WHERE spans.id = ?",
             (span_id,),
         ).fetchone()
         if row is None:
             raise InvalidRequest(f"{self.path} has no span {span_id}")
-        found: dict[str, Value] = json.loads(row[0]) if row[0] is not None else {}
-        found |= self._numbers(span_id)
+        text, kind, parent, *times = row
+        found: dict[str, Value] = json.loads(text) if text is not None else {}
+        if kind in _IN_BRANCHES:
+            found |= numbers(self.db, span_id)
+            found |= around(self.db, self.texts, kind, parent)
+            found |= pressure(self.engines, found.get(names.RUNTIME_ID), *times)
         return found | self.texts.large(span_id) if large else found
 
     def events(self, span_id: int) -> list[Event]:
@@ -209,18 +212,14 @@ class RecordedRun:
     # All of it
 
     def steps(
-        self, runtime: int, *, from_ns: int = 0, until_ns: int = 2**63 - 1
+        self, runtime: int, *, from_ns: int = 0, until_ns: int = FOREVER_NS
     ) -> Iterator[EngineStep]:
         """What an engine did in a stretch of time, step by step."""
-        rows = self.db.execute(
-            "SELECT data FROM steps WHERE runtime = ? AND ended_ns >= ? AND started_ns <= ? "
-            "ORDER BY id",
-            (runtime, from_ns, until_ns),
-        )
-        for (data,) in rows:
-            for step in unpack_steps(unpack(data)):
-                if from_ns <= step.ended_ns <= until_ns:
-                    yield step
+        return self.engines.steps(runtime, from_ns, until_ns)
+
+    def batches(self, runtime: int, *, stretch_ns: int = STRETCH_NS) -> Iterator[EngineBatches]:
+        """What an engine did, summed up over stretches of 100 ms or another length."""
+        return self.engines.batches(runtime, stretch_ns)
 
     def trees(self, runtime: int) -> list[Tree]:
         """The radix cache at the moments it was looked at: the end of the run, at least."""
@@ -247,24 +246,6 @@ class RecordedRun:
             raise InvalidRequest(f"{self.path} has {missing}")
         return _span(row)
 
-    def _numbers(self, span_id: int) -> dict[str, Value]:
-        """Attributes that are kept in columns, under their names again."""
-        columns = ", ".join(NUMBERS.values())
-        row = self.db.execute(
-            f"SELECT {columns} FROM generations WHERE span = ?", (span_id,)
-        ).fetchone()
-        if row is None:
-            return {}
-        found: dict[str, Any] = {
-            key: value for key, value in zip(NUMBERS, row, strict=True) if value is not None
-        }
-        usage = _usage(*[found.get(key) for key in _USAGE])
-        if usage is not None:
-            found[names.USAGE_OUTPUT_TOKENS] = usage.output_tokens
-            found[names.USAGE_COMPUTED_TOKENS] = usage.computed_tokens
-            found[names.USAGE_CACHE_READ_INPUT_TOKENS] = usage.cached_tokens
-        return found
-
 
 def _span(row: Sequence[Any]) -> SpanRow:
     i, parent, kind, name, started, ended, status, children = row
@@ -276,13 +257,8 @@ def _generation(span_id: int, runtime: int | None, *rest: Any) -> GenerationRow:
     return GenerationRow(
         span_id=span_id,
         runtime_id=runtime,
-        usage=_usage(prompt, cached, sampled, forced),
+        usage=usage_of(prompt, cached, sampled, forced),
         timings=None if decode is None else Timings(queue, prefill, decode),
         request_seed=asked,
         response_seed=seed,
     )
-
-
-def _usage(*counts: int | None) -> Usage | None:
-    known = [count for count in counts if count is not None]
-    return Usage(*known) if len(known) == len(counts) else None

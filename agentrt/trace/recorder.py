@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import warnings
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -15,9 +14,11 @@ from agentrt.trace.files import prune, run_path
 from agentrt.trace.privacy import Privacy
 from agentrt.trace.spans import Event, Span, remove_sink
 from agentrt.trace.store import Store
+from agentrt.trace.warning import warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+    from pathlib import Path
 
     from agentrt.trace.config import TraceConfig
     from agentrt.trace.engines import EngineStep
@@ -44,9 +45,9 @@ class Recorder:
     """
 
     def __init__(
-        self, run: Span, config: TraceConfig, *, most_pending: int = _MOST_PENDING
+        self, run: Span, config: TraceConfig, folder: Path, *, most_pending: int = _MOST_PENDING
     ) -> None:
-        self.path = run_path(config.place, run.run_id)
+        self.path = run_path(folder, run.run_id)
         self._run = run
         self._run_id = run.run_id
         self._config = config
@@ -150,10 +151,10 @@ class Recorder:
         self._failed = True
         remove_sink(self)
         self._pending.clear()
-        warnings.warn(
-            f"this run is recorded no further: {self.path} cannot be written ({error}); set "
-            "AGENTRT_TRACE to another folder, or to off",
-            stacklevel=1,
+        # Without the file's name, so that the next run's warning is the same and not shown again.
+        warn(
+            f"this run is recorded no further: its file in {self.path.parent} cannot be written "
+            f"({error}); set AGENTRT_TRACE to another folder, or to off"
         )
 
     def _flush(self) -> None:
@@ -175,7 +176,7 @@ class Recorder:
     def _opened(self) -> Store:
         """The store, made when it is first needed, with every runtime in it."""
         if self._store is None:
-            prune(self._config.place, self._config.limit_bytes)
+            prune(self.path.parent, self._config.limit_bytes)
             self._store = Store(self.path, self._run, self._privacy)
         for runtime in self._runtimes[self._stored_runtimes :]:
             self._store.add_runtime(runtime)
@@ -204,4 +205,4 @@ class Recorder:
         )
         if size - self._pruned_at > _PRUNE_EVERY:
             self._pruned_at = size
-            prune(self._config.place, self._config.limit_bytes)
+            prune(self.path.parent, self._config.limit_bytes)

@@ -114,7 +114,7 @@ class RowWriter:
 
     def event(self, span_id: int, event: Event) -> None:
         stored = self.privacy.attributes(event.attributes)
-        name = self.privacy.text(event.name)
+        name = escaped(self.privacy.text(event.name))
         self.rows.events.append((span_id, event.at_ns, name, as_json(stored)))
 
     def span(self, span: Span, *, content: bool = True) -> None:
@@ -136,7 +136,7 @@ class RowWriter:
                 span.id,
                 span.parent_id,
                 span.kind.value,
-                self.privacy.text(span.name),
+                escaped(self.privacy.text(span.name)),
                 span.started_ns,
                 ended_ns,
                 status.value,
@@ -203,6 +203,8 @@ class RowWriter:
             return None, None
         del large[names.TOKEN_IDS]
         self._spell(runtime, ids)
+        for likely in cast("Sequence[Sequence[tuple[int, float]]]", large.get(names.TOKEN_TOP, ())):
+            self._spell(runtime, [other for other, _ in likely])
         if not isinstance(text, str) or not spelled.startswith(text):
             return pack_ids(ids), None
         del large[names.OUTPUT_TEXT]
@@ -248,7 +250,7 @@ def _encoded(key: str, value: Value) -> bytes:
         return pack_floats(cast("Iterable[float | None]", value))
     if key in TEXTS and isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
-    return as_json(value).encode("utf-8", "surrogatepass")
+    return as_json(value).encode()
 
 
 def _text(runtime: RecordedRuntime, ids: Sequence[int]) -> str:
@@ -257,7 +259,14 @@ def _text(runtime: RecordedRuntime, ids: Sequence[int]) -> str:
 
 def as_json(value: object) -> str:
     """Any value as JSON text; what JSON has no form for by its repr."""
-    return _ENCODER.encode(value)
+    return escaped(_ENCODER.encode(value))
+
+
+def escaped(text: str) -> str:
+    r"""A text with each half of a character that stands alone, which no encoding has, as \udXXX."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _plain(value: object) -> object:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from agentrt.trace.records import RunInfo
 
+_NONE = "no run is recorded in {}; run a program first, or name the folder that its run went to"
+
 
 def list_runs(folder: str | Path | None = None) -> Iterator[RunInfo]:
     """The recorded runs, the newest first, each read when it is asked for.
@@ -36,7 +38,7 @@ def latest_run(folder: str | Path | None = None) -> RecordedRun:
     """The newest recorded run, open. Raises InvalidRequest where there is none."""
     for info in islice(list_runs(folder), 1):
         return RecordedRun(info.path)
-    raise InvalidRequest(f"no run is recorded in {_folder(folder)}; run a program first")
+    raise InvalidRequest(_NONE.format(_folder(folder)))
 
 
 def open_run(run: str | Path, folder: str | Path | None = None) -> RecordedRun:
@@ -46,10 +48,15 @@ def open_run(run: str | Path, folder: str | Path | None = None) -> RecordedRun:
         return RecordedRun(Path(run))
     if run == "latest":
         return latest_run(folder)
-    named = [path for path in run_files(_folder(folder)) if path.stem.startswith(run)]
+    place = _folder(folder)
+    files = run_files(place)
+    named = [path for path in files if path.stem.startswith(run)]
     exact = [path for path in named if path.stem == run]
+    if not files:
+        raise InvalidRequest(_NONE.format(place))
     if not named:
-        raise InvalidRequest(f"no run {run!r} in {_folder(folder)}; list_runs() says which are")
+        some = ", ".join(path.stem for path in files[:3])
+        raise InvalidRequest(f"no run {run!r} in {place}; the newest there are {some}")
     if len(named) > 1 and not exact:
         some = ", ".join(path.stem for path in named[:3])
         raise InvalidRequest(f"{len(named)} runs are called {run!r}...: {some}; give more of it")

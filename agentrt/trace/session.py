@@ -23,6 +23,7 @@ from agentrt.trace.spans import (
     remove_sink,
     start_span,
 )
+from agentrt.trace.warning import warn
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -35,9 +36,10 @@ class Recording:
     """A run being recorded. Whoever has joined it leaves it again; the last one ends it."""
 
     def __init__(self, config: TraceConfig, name: str | None) -> None:
+        folder = config.place  # first: where there is none, nobody is told of a run
         self.config = config
         self.span = start_span(SpanKind.RUN, name or _script(), is_root=True)
-        self.recorder = Recorder(self.span, config)
+        self.recorder = Recorder(self.span, config, folder)
         self.users = 0
         self.error: BaseException | None = None
 
@@ -66,16 +68,16 @@ def current_recording() -> Recording | None:
 def join(option: bool | TraceConfig | None = None, *, name: str | None = None) -> Recording | None:
     """Joins the run being recorded, or starts one. None where recording is off. Blocking.
 
+    Where it is on and cannot be, for what the environment says, that is warned of, and None.
     Raises InvalidRequest when a run is being recorded with other options than a TraceConfig that is
     given here.
     """
     global _active
-    config = resolve(option)
     with _guard:
         if _active is None:
-            if not config.enabled:
+            _active = _begun(option, name)
+            if _active is None:
                 return None
-            _active = _started(config, name)
         elif option is False:
             return None
         elif isinstance(option, TraceConfig) and option != _active.config:
@@ -126,20 +128,30 @@ def recording(
         leave(joined, error)
 
 
+def _begun(option: bool | TraceConfig | None, name: str | None) -> Recording | None:
+    try:
+        config = resolve(option)
+        return _started(config, name) if config.enabled else None
+    except (InvalidRequest, OSError, RuntimeError) as error:  # of a folder, or of a thread
+        warn(f"this run is not recorded: {error}")
+        return None
+
+
 def _started(config: TraceConfig, name: str | None) -> Recording:
     started = Recording(config, name)
+    started.recorder.start()  # first: where no thread can be had, nobody was told of the run
     add_sink(started.recorder)
     started.span.set({RUN_COMMAND: list(sys.argv)})
     adopt_orphans(started.span)
-    started.recorder.start()
     return started
 
 
 def _script() -> str:
-    """What runs: the script, or the module given by -m."""
-    name = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else ""
-    if name == "__main__.py":
-        name = Path(sys.argv[0]).parent.name
+    """What runs: the script, the module given by -m, or what `agentrt` was asked for."""
+    path = Path(sys.argv[0] if sys.argv else "")
+    name = path.parent.name if path.name == "__main__.py" else path.stem
+    if name == "agentrt":
+        name = next((word for word in sys.argv[1:] if not word.startswith("-")), name)
     return name if name not in {"", "-", "-c"} else "python"
 
 

@@ -14,7 +14,6 @@ import itertools
 import secrets
 import threading
 import time
-import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -23,14 +22,18 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, Self
 
 from agentrt.trace.attributes import ERROR_TYPE, EXCEPTION_MESSAGE
+from agentrt.trace.warning import warn
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from agentrt.generation import Usage
+
 Value = None | bool | int | float | str | Sequence["Value"] | Mapping[str, "Value"]
 """What an attribute can be: a JSON value. Whoever gives one must not change it afterwards."""
 Lazy = Value | Callable[[], Value]
-"""A value, or how to make it: called at once, and only if somebody records."""
+"""A value, or how to make it: called at once, and only if somebody records. Where making it raises,
+as a broken `__repr__` does, that is recorded in its place: a record changes nothing."""
 
 
 class SpanKind(StrEnum):
@@ -44,7 +47,6 @@ class SpanKind(StrEnum):
     BRANCH = "branch"
     TOOL = "tool"
     VALIDATION = "validation"
-    BATCH = "batch"
 
 
 class SpanStatus(StrEnum):
@@ -176,6 +178,7 @@ class Span:
         "kind",
         "name",
         "parent",
+        "progress",
         "started_ns",
         "status",
     )
@@ -190,6 +193,9 @@ class Span:
         self.ended_ns: int | None = None
         self.status = SpanStatus.RUNNING
         self.attributes: dict[str, Value] = {}
+        self.progress: Callable[[], Usage] | None = None
+        """What a generation took so far, for who watches; any thread may ask. None when it has
+        ended: its attributes say it then."""
         self._outer: Span | None = None
 
     def __repr__(self) -> str:
@@ -256,6 +262,7 @@ class Span:
     def _end(self, status: SpanStatus) -> None:
         self.status = status
         self.ended_ns = now_ns()
+        self.progress = None
         for sink in _sinks:
             try:
                 sink.ended(self)
@@ -376,10 +383,17 @@ def _described(error: BaseException) -> dict[str, Lazy]:
 
 def _evaluated(attributes: Mapping[str, Lazy] | None, more: Mapping[str, Lazy]) -> dict[str, Value]:
     both = {**attributes, **more} if attributes else more
-    return {key: value() if callable(value) else value for key, value in both.items()}
+    return {key: _made(value) if callable(value) else value for key, value in both.items()}
+
+
+def _made(value: Callable[[], Value]) -> Value:
+    try:
+        return value()
+    except Exception as error:
+        return f"[not recorded: making it raised {type(error).__name__}]"
 
 
 def _let_go(sink: Sink, error: Exception) -> None:
     """Whatever watches a program must not be able to stop it."""
     remove_sink(sink)
-    warnings.warn(f"{sink!r} failed and records no more: {error!r}", stacklevel=4)
+    warn(f"a {type(sink).__name__} failed and records no more: {type(error).__name__}: {error}")

@@ -16,7 +16,7 @@ import psutil
 from agentrt.trace import tables
 from agentrt.trace.encoding import pack
 from agentrt.trace.engines import pack_steps, tree_json
-from agentrt.trace.rows import RowWriter, as_json
+from agentrt.trace.rows import RowWriter, as_json, escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
     from agentrt.trace.engines import RecordedRuntime, Tree
     from agentrt.trace.privacy import Privacy
+    from agentrt.trace.rows import Row
     from agentrt.trace.spans import Event, Span
+
+_UNSTORABLE = (OverflowError, UnicodeError, sqlite3.ProgrammingError, sqlite3.InterfaceError)
+"""What is raised of a value, an integer of 65 bits for instance, and not of the file."""
 
 
 class Store:
@@ -54,10 +58,12 @@ class Store:
     def add_runtime(self, runtime: RecordedRuntime) -> None:
         """Makes known a runtime that generations will name."""
         self._writer.runtime(runtime)
-        attributes = as_json(self._privacy.attributes(runtime.attributes))
-        self._insert(
-            "runtimes", {"id": runtime.id, "model": runtime.model, "attributes": attributes}
-        )
+        values = {
+            "id": runtime.id,
+            "model": escaped(runtime.model),
+            "attributes": as_json(self._privacy.attributes(runtime.attributes)),
+        }
+        self._insert("runtimes", values)
 
     def write(
         self,
@@ -125,7 +131,21 @@ class Store:
             ("INSERT INTO events (span, at_ns, name, attributes) VALUES (?, ?, ?, ?)", rows.events),
         ):
             if values:
-                self._db.executemany(statement, values)
+                self._put(statement, values)
+
+    def _put(self, statement: str, rows: Sequence[Row]) -> None:
+        """Stores rows; where one holds what no column can, all but such."""
+        self._db.execute("SAVEPOINT put")
+        try:
+            self._db.executemany(statement, rows)
+        except _UNSTORABLE:
+            self._db.execute("ROLLBACK TO put")
+            for row in rows:
+                try:
+                    self._db.execute(statement, row)
+                except _UNSTORABLE:
+                    self._unstorable += 1
+        self._db.execute("RELEASE put")
 
     def _store_engine(self, runtime: RecordedRuntime) -> None:
         steps = _drained(runtime.steps)
@@ -170,7 +190,7 @@ class Store:
 def _identity(run: Span, privacy: Privacy) -> dict[str, Any]:
     return {
         "id": run.run_id,
-        "name": privacy.text(run.name),
+        "name": escaped(privacy.text(run.name)),
         "status": run.status.value,
         "started_ns": run.started_ns,
         "content": privacy.content,

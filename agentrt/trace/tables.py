@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 APPLICATION_ID = 0x61727472  # "artr"
 VERSION = 1
+LOCKED_S = 5.0
+"""How long a commit waits for somebody else who writes to the file, as no reader does."""
 
 _TABLES = """
 CREATE TABLE run (
@@ -87,7 +89,7 @@ def create(path: Path) -> sqlite3.Connection:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600, exist_ok=False)  # prompts are nobody else's business
-    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=LOCKED_S)
     db.execute("PRAGMA synchronous = OFF")  # there is nothing to lose yet
     db.executescript(
         f"BEGIN; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
@@ -104,7 +106,7 @@ def connect(path: Path) -> sqlite3.Connection:
     Raises InvalidRequest for what is no record of a run, or one of another version.
     """
     if not path.is_file():
-        raise InvalidRequest(f"there is no file {path}; `agentrt trace` lists the runs there are")
+        raise InvalidRequest(f"there is no file {path}; give a record's, or the id of a run")
     try:
         db = _open(path)
         (application,) = db.execute("PRAGMA application_id").fetchone()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentrt.cli import main
+from agentrt.trace import TraceConfig, list_runs, recording
 from tests.commands.conftest import Serve
 
 WORK = """
@@ -41,6 +42,40 @@ def test_replay_runs_what_was_run(work: Path, capsys: pytest.CaptureFixture[str]
     assert work.is_file()
     assert main(["trace", "replay", "latest"]) == 0
     assert capsys.readouterr().out == "OK: 2 generations and 0 tool calls were as recorded\n"
+
+
+def test_runs_are_named_by_what_they_run(
+    work: Path, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve('{"name": "Bo"}')
+    (tmp_path / "text.txt").write_text("Bo was here.")
+    (tmp_path / "people.json").write_text(
+        '{"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}'
+    )
+    words = ["extract", str(tmp_path / "text.txt"), "--type", str(tmp_path / "people.json")]
+    assert main([*words, "--quiet"]) == 0
+    assert [info.name for info in list_runs(tmp_path / "runs")] == ["extract people", work.stem]
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["/somewhere/triage.py", "x"], "triage"),
+        (["/bin/agentrt", "--debug", "chat", "--model", "m"], "chat"),
+        (["/lib/agentrt/__main__.py", "chat"], "chat"),
+        (["/lib/pytest/__main__.py", "tests"], "pytest"),
+        (["-c"], "python"),
+        ([""], "python"),
+        ([], "python"),
+    ],
+)
+def test_a_run_without_a_name_is_called_by_its_script(
+    command: list[str], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", command)
+    with recording(TraceConfig(folder=tmp_path)) as run:
+        assert run is not None
+        assert run.span.name == name
 
 
 def test_replay_names_the_first_drift(work: Path, capsys: pytest.CaptureFixture[str]) -> None:

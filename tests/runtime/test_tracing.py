@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,16 @@ async def test_a_stream_is_a_span_from_its_entry_to_its_end(tmp_path: Path) -> N
         assert (first.status, run.texts.output(first.id)) == (SpanStatus.OK, text)
         assert run.attributes(first.id)[names.REQUEST_STREAM] is True
         assert second.status is SpanStatus.CANCELLED
+        found = run.attributes(second.id, large=True)
+        assert found[names.RESPONSE_FINISH_REASONS] == ["abort"]
+        assert found[names.USAGE_INPUT_TOKENS] == len(PROMPT)
+        written = run.texts.output_tokens(second.id)
+        assert len(written) == found[names.USAGE_OUTPUT_TOKENS] >= 1
+        assert (
+            b"".join(token.text for token in written)
+            .decode()
+            .startswith(run.texts.output(second.id) or "?")
+        )
 
 
 async def test_prefilled_and_pinned_prompts_are_recorded_as_such(tmp_path: Path) -> None:
@@ -184,6 +195,32 @@ async def test_what_is_cancelled_says_so(tmp_path: Path) -> None:
     with reading(tmp_path) as run:
         assert [s.status for s in asked_in(run)] == [SpanStatus.CANCELLED] * 2
         assert run.info().state == "ok"
+
+
+async def test_what_runs_says_how_far_it_is(tmp_path: Path) -> None:
+    gate = Gate(at_step=3)
+    model = ScriptedModel.babbling(on_step=gate)
+    async with tracing(tmp_path, model, max_step_tokens=32) as runtime:
+        await runtime.generate(PROMPT[:20], max_tokens=1)
+        with listening() as sink:
+            async with anyio.create_task_group() as group:
+                group.start_soon(partial(runtime.generate, PROMPT, max_tokens=50))
+                await gate.reached()
+                (asked,) = [s for s in sink.spans if s.kind is SpanKind.GENERATION]
+                assert asked.progress is not None
+                usage = asked.progress()
+                # One step for the first prompt; two of this one are done, and the third stands.
+                assert usage.cached_tokens == 20
+                assert 20 < usage.prompt_tokens < len(PROMPT)
+                assert usage.output_tokens == 0
+                group.cancel_scope.cancel()
+            assert asked.progress is None
+            gate.open()
+        await settled(runtime)
+    with reading(tmp_path) as run:
+        row = run.generation(asked.id)
+        assert row is not None
+        assert row.usage == usage
 
 
 async def test_steps_add_up_to_what_was_done(tmp_path: Path) -> None:

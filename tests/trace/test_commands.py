@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentrt.errors import InvalidRequest
-from agentrt.trace import commands, list_runs
+from agentrt.trace import commands, list_runs, open_run
 from tests.trace.viewer.recorded import record
 
 
@@ -119,6 +119,16 @@ def test_exports(form: str, folder: Path) -> None:
     assert (folder / "named").stat().st_size > 500
 
 
+def test_an_export_says_what_it_wrote(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace("export", "--to", "html")
+    (made,) = folder.glob("*.html")
+    assert f"wrote {made.absolute()} (" in capsys.readouterr().err
+    trace("export", "--to", "jsonl", "-o", "-")
+    told = capsys.readouterr()
+    assert json.loads(told.out.splitlines()[0])["type"] == "run"
+    assert told.err == ""
+
+
 def test_an_export_that_cannot_be_written() -> None:
     with pytest.raises(InvalidRequest, match="cannot be written"):
         trace("export", "--to", "jsonl", "-o", "no/such/folder/x")
@@ -130,5 +140,20 @@ def test_deleting(folder: Path) -> None:
 
 
 def test_a_run_that_is_not_there() -> None:
-    with pytest.raises(InvalidRequest, match="no run"):
-        trace("show", "nothing")
+    for command in (("show",), ("diff", "latest"), ("export", "--to", "html"), ("delete",)):
+        with pytest.raises(InvalidRequest, match=r"no run 'nothing'.*`agentrt trace list`"):
+            trace(*command, "nothing")
+
+
+def test_who_asks_in_python_is_not_told_of_commands(folder: Path) -> None:
+    for ask in (lambda: open_run("nothing"), lambda: open_run(folder / "no.sqlite")):
+        with pytest.raises(InvalidRequest) as raised:
+            ask()
+        assert "agentrt trace" not in str(raised.value)
+
+
+def test_a_folder_without_runs_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace("--folder", str(tmp_path / "none"), "list")
+    assert "no run is recorded in" in " ".join(capsys.readouterr().out.split())
+    with pytest.raises(InvalidRequest, match=f"no run is recorded in {tmp_path / 'none'}"):
+        trace("--folder", str(tmp_path / "none"), "show")

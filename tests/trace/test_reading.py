@@ -8,9 +8,10 @@ import pytest
 
 from agentrt.errors import InvalidRequest
 from agentrt.generation import Timings, Usage
-from agentrt.trace import SpanKind, SpanStatus, span, start_span
+from agentrt.trace import SpanKind, SpanStatus, current_recording, span, start_span
 from agentrt.trace import attributes as names
 from agentrt.trace.chunks import CHUNK
+from agentrt.trace.engines import EngineStep
 from tests.trace.recorded import generate, reading, recorded, text_of
 
 
@@ -132,3 +133,39 @@ def test_usage_is_summed_by_the_innermost_program(tmp_path: Path) -> None:
         assert totals[""].generations == 1
         assert (totals["failed"].calls, totals["failed"].failed) == (1, 1)
         assert run.usage_by_program()[0].name == "inner"
+
+
+def test_what_else_could_have_been_written_can_be_read(tmp_path: Path) -> None:
+    with recorded(tmp_path):
+        made = generate([1], [2, 3], TOKEN_TOP=[[(2, -0.1), (77, -3.0)], [(3, -0.1), (78, -4.0)]])
+    with reading(tmp_path) as run:
+        assert run.texts.spell(1, [77, 78]) == b"t77 t78 "
+        assert [token.top[1][0] for token in run.texts.output_tokens(made.id)] == [77, 78]
+
+
+def test_what_is_around_a_generation_is_said_of_it(tmp_path: Path) -> None:
+    with recorded(tmp_path):
+        with span(SpanKind.BRANCH, "outer") as outer, span(SpanKind.BRANCH, "inner") as inner:
+            within = generate([1], [2])
+            with span(SpanKind.VALIDATION, "repair T") as repair:
+                repair.set({names.VALIDATION_ERRORS: "/a/0: must be: positive"})
+                mended = generate([1], [3])
+        apart = generate([1], [4])
+        (runtime,) = current_recording().recorder._runtimes  # type: ignore[union-attr]
+        began, ended = within.started_ns, within.ended_ns
+        assert ended is not None
+        for at, held, evicted in ((began - 1, 90, 100), (began, 10, 1), (ended, 20, 2)):
+            runtime.steps.append(EngineStep(at, 0.0, 1, 1, 1, 0, 5, 5, held, evicted))
+    with reading(tmp_path) as run:
+        of = {s.id: run.attributes(s.id) for s in (outer, inner, within, mended, apart)}
+    assert names.BRANCH_PARENT not in of[outer.id]
+    assert of[inner.id][names.BRANCH_PARENT] == outer.id
+    assert of[within.id][names.BRANCH_PARENT] == of[mended.id][names.BRANCH_PARENT] == inner.id
+    assert names.BRANCH_PARENT not in of[apart.id]
+    assert of[mended.id][names.CONSTRAINT_POINTER] == "/a/0"
+    assert names.CONSTRAINT_POINTER not in of[within.id]
+    assert (of[within.id][names.POOL_SLOTS_HELD], of[within.id][names.POOL_EVICTED_TOKENS]) == (
+        20,
+        3,
+    )
+    assert names.POOL_SLOTS_HELD not in of[apart.id]  # no step ended meanwhile

@@ -266,7 +266,7 @@ def test_where_nothing_can_be_written_a_run_goes_on_unrecorded(tmp_path: Path) -
 
 def test_a_recorder_that_is_too_slow_drops_details_first_and_says_so(tmp_path: Path) -> None:
     root = start_span(SpanKind.RUN, "run", is_root=True)
-    recorder = Recorder(root, TraceConfig(folder=tmp_path), most_pending=10)  # nothing empties it
+    recorder = Recorder(root, TraceConfig(), tmp_path, most_pending=10)  # nothing empties it
     add_sink(recorder)
     try:
         first = [start_span(SpanKind.STEP, f"s{i}", parent=root) for i in range(12)]

@@ -38,7 +38,7 @@ def exported(run: RecordedRun, form: Form, *, picture: str = "tree") -> Iterable
         raise InvalidRequest("OTLP goes to a collector, not to a file; use `send(run, endpoint)`")
     if form is Form.PNG:
         return [png(_drawn(run, picture))]
-    return (piece.encode("utf-8", "replace") for piece in _texts(run, form, picture))
+    return (piece.encode() for piece in _texts(run, form, picture))
 
 
 def _texts(run: RecordedRun, form: Form, picture: str) -> Iterator[str]:

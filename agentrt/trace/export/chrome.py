@@ -6,10 +6,9 @@ times in microseconds.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-from agentrt.trace.export.values import spans_of
+from agentrt.trace.export.values import json_text, spans_of
 from agentrt.trace.viewer.span_text import GENERATING
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ def chrome(run: RecordedRun) -> Iterator[str]:
     """Pieces of one JSON object."""
     yield '{"displayTimeUnit":"ms","traceEvents":['
     for at, event in enumerate(_events(run)):
-        yield f"{',' if at else ''}\n{json.dumps(event, ensure_ascii=False)}"
+        yield f"{',' if at else ''}\n{json_text(event)}"
     yield "\n]}\n"
 
 
@@ -40,6 +39,17 @@ def _events(run: RecordedRun) -> Iterator[dict[str, Any]]:
         lane = lanes.place(span, end_ns)
         yield from _span_events(run, span, end_ns, lane, zero)
     for runtime in run.runtimes():
+        for batches in run.batches(runtime.id):
+            yield {
+                "ph": "X",
+                "pid": _ENGINE,
+                "tid": runtime.id,
+                "name": runtime.model,
+                "cat": "batch",
+                "ts": _us(batches.started_ns - zero),
+                "dur": _us(batches.ended_ns - batches.started_ns),
+                "args": batches._asdict(),
+            }
         for step in run.steps(runtime.id):
             counted = {
                 "held": step.slots_held,

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import html as markup
 import json
+from dataclasses import asdict
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from agentrt.trace import attributes as names
 from agentrt.trace.encoding import unpack_ids
-from agentrt.trace.export.values import radix_value, run_value, spans_of, usage_value
+from agentrt.trace.export.values import (
+    json_text,
+    radix_value,
+    run_value,
+    spans_of,
+    usage_value,
+)
 from agentrt.trace.spans import SpanKind
+from agentrt.trace.viewer.engine_text import lanes
 from agentrt.trace.viewer.printing import headline
 from agentrt.trace.viewer.span_text import GENERATING, extent_of
 
@@ -29,6 +37,8 @@ _APART = {
     names.TOKEN_TOP,
 }
 """Attributes that the page has as tokens."""
+_COLUMNS = 240
+"""How finely what the engine did is drawn."""
 
 
 def html(run: RecordedRun) -> str:
@@ -53,10 +63,10 @@ def embedded(value: object) -> str:
 
     Source: HTML Living Standard, "Restrictions for contents of script elements".
     """
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = json_text(value)
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
-    return text.encode("utf-8", "replace").decode()  # lone surrogates have no place in a file
+    return text
 
 
 def _data(run: RecordedRun) -> dict[str, Any]:
@@ -73,7 +83,7 @@ def _data(run: RecordedRun) -> dict[str, Any]:
         if span.kind in GENERATING:
             generations[span.id] = _generation(run, span, found, is_repair=span.id in repairing)
         kept = {key: value for key, value in found.items() if key not in _APART}
-        shared = attributes.setdefault(json.dumps(kept, ensure_ascii=False), len(attributes))
+        shared = attributes.setdefault(json_text(kept), len(attributes))
         times = [_us(at - start) if at else None for at in (span.started_ns, span.ended_ns)]
         head = [span.id, span.parent_id, span.kind.value, span.name]
         rows.append([*head, *times, span.status.value, shared])
@@ -88,6 +98,11 @@ def _data(run: RecordedRun) -> dict[str, Any]:
         "chunks": _chunks(run),
         "usage": [usage_value(row) for row in run.usage_by_program()],
         "radix": radix_value(run),
+        "engine": [
+            {**asdict(lane), "values": [round(value, 3) for value in lane.values]}
+            for runtime in run.runtimes()
+            for lane in lanes(run, runtime.id, (start, end), _COLUMNS)
+        ],
     }
 
 

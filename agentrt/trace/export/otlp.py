@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from agentrt.errors import InvalidRequest
-from agentrt.trace.attributes import CONTENT, EXCEPTION_MESSAGE, SCHEMA_URL
-from agentrt.trace.export.values import spans_of
+from agentrt.trace.attributes import EXCEPTION_MESSAGE, RUNTIME_ID, SCHEMA_URL
+from agentrt.trace.export.values import json_text, spans_of
+from agentrt.trace.privacy import Privacy
 from agentrt.trace.spans import SpanKind, SpanStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
 
+    from agentrt.trace.engines import EngineBatches
     from agentrt.trace.reading import RecordedRun
-    from agentrt.trace.records import SpanRow
+    from agentrt.trace.records import RuntimeInfo, SpanRow
     from agentrt.trace.spans import Value
 
 _BATCH = 512
+_STRETCH_NS = 1_000_000_000
 
 
 def send(run: RecordedRun, endpoint: str | None = None, *, content: bool = False) -> int:
-    """Sends every span and returns how many; with `content` also what was written: prompts,
-    outputs, arguments, messages of errors.
+    """Sends every span, and one for each second of an engine's work; returns how many.
+
+    With `content` it also sends what was written: prompts, outputs, arguments, messages of errors.
 
     `endpoint` is the collector's address for traces, such as http://localhost:4318/v1/traces; None
     is what OTEL_EXPORTER_OTLP_ENDPOINT says. Ids follow from the run's, so that what is sent twice
@@ -41,11 +44,10 @@ def send(run: RecordedRun, endpoint: str | None = None, *, content: bool = False
             "OTLP needs OpenTelemetry, which is not installed; pip install 'agentrt[otel]'"
         ) from error
     exporter = OTLPSpanExporter(endpoint=endpoint)
-    resource, sent, spans = _resource(run), 0, spans_of(run)
+    sent, spans = 0, _spans(run, content=content)
     try:
         while batch := list(islice(spans, _BATCH)):
-            converted = [_converted(run, span, resource, content=content) for span in batch]
-            if exporter.export(converted) is not SpanExportResult.SUCCESS:
+            if exporter.export(batch) is not SpanExportResult.SUCCESS:
                 where = endpoint or "the configured endpoint"
                 raise InvalidRequest(
                     f"the collector at {where} took {sent} spans and no more; is it running, and "
@@ -55,6 +57,40 @@ def send(run: RecordedRun, endpoint: str | None = None, *, content: bool = False
     finally:
         exporter.shutdown()
     return sent
+
+
+def _spans(run: RecordedRun, *, content: bool) -> Iterator[ReadableSpan]:
+    resource = _resource(run)
+    for span in spans_of(run):
+        yield _converted(run, span, resource, content=content)
+    root = run.root().id
+    for runtime in run.runtimes():
+        for batches in run.batches(runtime.id, stretch_ns=_STRETCH_NS):
+            yield _of_engine(run, root, runtime, batches, resource)
+
+
+def _of_engine(
+    run: RecordedRun, root: int, runtime: RuntimeInfo, batches: EngineBatches, resource: Resource
+) -> ReadableSpan:
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.trace import Status, StatusCode
+
+    values = batches._asdict()
+    started, ended = values.pop("started_ns"), values.pop("ended_ns")
+    return ReadableSpan(
+        f"batch {runtime.model}",
+        context=_context(run.path.stem, f"{runtime.id}/{started}"),
+        parent=_context(run.path.stem, root),
+        resource=resource,
+        attributes={
+            "agentrt.kind": "batch",
+            RUNTIME_ID: runtime.id,
+            **{f"agentrt.batch.{name}": value for name, value in values.items()},
+        },
+        status=Status(StatusCode.OK),
+        start_time=started,
+        end_time=ended,
+    )
 
 
 def _resource(run: RecordedRun) -> Resource:
@@ -79,9 +115,8 @@ def _converted(
 
     trace_id = run.path.stem
     kind = OtelKind.CLIENT if span.kind is SpanKind.GENERATION else OtelKind.INTERNAL
-    attributes = run.attributes(span.id, large=content)
-    if not content:
-        attributes = {key: attributes[key] for key in attributes.keys() - CONTENT}
+    privacy = Privacy(content=content)
+    attributes = privacy.attributes(run.attributes(span.id, large=content))
     failed = span.status in {SpanStatus.ERROR, SpanStatus.CANCELLED}
     return ReadableSpan(
         span.name,
@@ -94,7 +129,8 @@ def _converted(
             **_flat(attributes),
         },
         events=[
-            Event(event.name, _flat(event.attributes), event.at_ns) for event in run.events(span.id)
+            Event(event.name, _flat(privacy.attributes(event.attributes)), event.at_ns)
+            for event in run.events(span.id)
         ],
         kind=kind,
         status=Status(
@@ -106,7 +142,7 @@ def _converted(
     )
 
 
-def _context(run_id: str, span_id: int) -> Any:
+def _context(run_id: str, span_id: int | str) -> Any:
     from opentelemetry.trace import SpanContext, TraceFlags
 
     trace = hashlib.sha256(run_id.encode()).digest()
@@ -128,7 +164,7 @@ def _flat(attributes: Mapping[str, Value]) -> dict[str, Any]:
         if isinstance(value, (bool, int, float, str)) or _is_plain_list(value):
             flat[key] = value
         else:
-            flat[key] = json.dumps(value, ensure_ascii=False)
+            flat[key] = json_text(value)
     return flat
 
 

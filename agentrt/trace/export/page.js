@@ -165,6 +165,20 @@ function drawBars(span) {
   return bars;
 }
 
+/** What the engine did, above the waterfall and on its time. */
+function drawEngine() {
+  return data.engine.map(({ name, values, said, style }) => {
+    const line = make("div"), lane = make("span", `lane ${style}`);
+    for (const value of values) {
+      const column = make("i");
+      column.style.height = 100 * value + "%";
+      lane.append(column);
+    }
+    line.append(make("span", "what", `engine: ${name}`), lane, make("span", "ends", said));
+    return line;
+  });
+}
+
 // The other views
 
 function drawUsage() {
@@ -252,8 +266,9 @@ function alternatives(g, token) {
 function show(changes) {
   Object.assign(state, changes);
   const listed = state.view === "tree" || state.view === "waterfall";
-  $("list").hidden = $("detail").hidden = !listed;
+  $("spans").hidden = $("detail").hidden = !listed;
   $("page").hidden = listed;
+  $("engine").hidden = state.view !== "waterfall" || !data.engine.length;
   document.querySelectorAll("nav button").forEach((b) => b.setAttribute("aria-selected", b.dataset.view === state.view));
   if (listed) { layOut(); drawRows(); } else $("page").replaceChildren(...(state.view === "usage" ? drawUsage() : drawRadix()));
   if ("span" in changes) drawDetail();
@@ -315,6 +330,7 @@ $("list").addEventListener("click", (event) => {
 addEventListener("resize", drawRows);
 
 $("facts").textContent = data.facts;
+$("engine").append(...drawEngine());
 document.querySelector("h1").textContent = data.run.name;
 for (const view of VIEWS) {
   const button = make("button", "", view[0].toUpperCase() + view.slice(1));

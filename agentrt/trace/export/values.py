@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from agentrt.trace.rows import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from agentrt.trace.engines import TreeNode
+    from agentrt.trace.engines import EngineBatches, TreeNode
     from agentrt.trace.reading import RecordedRun
     from agentrt.trace.records import Hit, ProgramUsage, RunInfo, SpanRow
 
 _PAGE = 1_000
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    """A value as JSON that every reader takes: no number that JSON has not (it is null then), and
+    no half of a character but escaped."""
+    separators = (",", ":") if indent is None else None
+    how: dict[str, Any] = {"ensure_ascii": False, "separators": separators, "indent": indent}
+    try:
+        text = json.dumps(value, allow_nan=False, **how)
+    except ValueError:
+        text = json.dumps(_finite(value), **how)
+    return escaped(text)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _finite(inner) for k, inner in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(inner) for inner in cast("Sequence[Any]", value)]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def run_value(info: RunInfo) -> dict[str, Any]:
@@ -65,6 +90,11 @@ def span_value(run: RecordedRun, span: SpanRow, *, large: bool = True) -> dict[s
         for event in run.events(span.id)
     ]
     return {**value, "events": events} if events else value
+
+
+def batches_value(runtime_id: int, batches: EngineBatches) -> dict[str, Any]:
+    """What an engine did in a short stretch of time."""
+    return {"runtime": runtime_id, **batches._asdict()}
 
 
 def usage_value(row: ProgramUsage) -> dict[str, Any]:

@@ -37,6 +37,8 @@ _OPTIONS = {
     "top_logprobs": names.REQUEST_TOP_LOGPROBS,
 }
 
+_SHOWN = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Branched:
@@ -71,13 +73,8 @@ async def branch(
     seed, the recorded one is taken. Raises InvalidRequest for a span that is no generation, has no
     prompt, or was recorded with another model.
     """
+    prompt = recorded_prompt(run, span_id)
     attributes = run.attributes(span_id, large=True)
-    prompt = cast("Sequence[int] | None", attributes.get(names.PROMPT_IDS))
-    if run.span(span_id).kind is not SpanKind.GENERATION or prompt is None:
-        raise InvalidRequest(
-            f"span {span_id} of {run.path} is no generation with its prompt; `agentrt trace show` "
-            "lists the spans"
-        )
     model = attributes.get(names.REQUEST_MODEL)
     if model != runtime.model_name:
         raise InvalidRequest(
@@ -101,6 +98,26 @@ async def branch(
     )
 
 
+def recorded_prompt(run: RecordedRun, span_id: int) -> list[int]:
+    """What a generation was asked with. Raises InvalidRequest for a span that has no such."""
+    is_generation = run.span(span_id).kind is SpanKind.GENERATION
+    prompt = run.texts.prompt_ids(span_id) if is_generation else None
+    if prompt is None:
+        raise InvalidRequest(
+            f"span {span_id} of {run.path} is no generation with its prompt; {_some(run)}"
+        )
+    return prompt
+
+
+def _some(run: RecordedRun) -> str:
+    """Which spans could have been named."""
+    found = run.spans(kinds=[SpanKind.GENERATION], limit=_SHOWN + 1)
+    if not found:
+        return "the run has none"
+    more = ", ..." if len(found) > _SHOWN else ""
+    return f"its generations are {', '.join(str(span.id) for span in found[:_SHOWN])}{more}"
+
+
 def replaced(codec: TextCodec, prompt: Sequence[int], old: str, new: str) -> list[int]:
     """A prompt with `new` for every `old` in its texts; its special tokens stay what they are.
 
@@ -116,7 +133,7 @@ def replaced(codec: TextCodec, prompt: Sequence[int], old: str, new: str) -> lis
         else:
             out += part
     if not found:
-        raise InvalidRequest(f"{old!r} does not occur in the prompt; `--view tokens` shows it")
+        raise InvalidRequest(f"{old!r} does not occur in the prompt; give a part of its own text")
     return out
 
 

@@ -118,7 +118,7 @@ def _answer(run: RecordedRun, span: SpanRow) -> Recorded:
     if prompt is None:
         raise InvalidRequest(
             f"span {span.id} of {run.path} has no prompt ids: it was recorded without content, or "
-            "redacted; record it again with content=True"
+            "redacted; record it again with content=True and no redact that changes its prompt"
         )
     place = " > ".join(above.name for above in run.ancestors(span.id)[1:]) or "the run itself"
     outcome: Completion | AgentrtError | None = None
@@ -170,7 +170,7 @@ def _completion(found: Mapping[str, Any]) -> Completion:
 def _logprobs(
     ids: Sequence[int], values: Iterable[float | None] | None, top: Any
 ) -> tuple[TokenLogprob, ...] | None:
-    if values is None:
+    if values is None or not ids:  # of a text that was redacted there are no ids
         return None
     others: Sequence[Any] = top or [()] * len(ids)
     return tuple(

@@ -163,6 +163,6 @@ def _codec(recorded: str, given: str | Path | None) -> TextCodec:
     if files.name != recorded:
         raise InvalidRequest(
             f"the run was recorded with {recorded} and the tokenizer given is {files.name}'s; name "
-            "the recorded model with model=... (--model)"
+            "the recorded one as the model of the replay"
         )
     return ModelCodec(files)

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agentrt.trace.spans import SpanKind
-from agentrt.trace.viewer.span_text import GENERATING
+from agentrt.trace.viewer.diff_side import COUNTS, Chunks, Side, Spanned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from agentrt.trace.reading import RecordedRun
-    from agentrt.trace.records import SpanRow
-
-_UNSEEN = {SpanKind.BATCH}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,37 +58,44 @@ def differences(left: RecordedRun, right: RecordedRun) -> Iterator[Difference]:
     Spans are matched from the top: the n-th of a name and kind inside matching spans with the n-th.
     Of what is in one run only, what is inside is not listed again. Times are no differences.
     """
-    one, two = _by_parent(left), _by_parent(right)
-    waiting = list(_matched(one.get(None, ()), two.get(None, ()), ""))[::-1]
+    known: Chunks = {}
+    one, two = Side(left, known), Side(right, known)
+    waiting = list(_matched(one.inside(None), two.inside(None), ""))[::-1]
     while waiting:
         path, mine, theirs = waiting.pop()
         if mine is None or theirs is None:
             yield Difference(path, mine and mine.id, theirs and theirs.id)
             continue
-        changes = tuple(_changes(left, mine, right, theirs))
+        changes = tuple(_changes(one, mine, two, theirs))
         if changes:
             yield Difference(path, mine.id, theirs.id, changes)
-        inner = _matched(one.get(mine.id, ()), two.get(theirs.id, ()), path)
+        inner = _matched(one.inside(mine.id), two.inside(theirs.id), path)
         waiting += list(inner)[::-1]
 
 
-def first_difference(left: Sequence[object], right: Sequence[object]) -> int | None:
-    """The first place where two sequences differ, None where they are the same."""
-    for at, (mine, theirs) in enumerate(zip(left, right, strict=False)):
-        if mine != theirs:
-            return at
-    return None if len(left) == len(right) else min(len(left), len(right))
+def first_difference(left: str, right: str) -> int | None:
+    """The first place where two texts differ, None where they are the same."""
+    if left == right:
+        return None
+    same, other = 0, min(len(left), len(right)) + 1
+    while other - same > 1:  # by halves: comparing slices takes no step of ours a character
+        middle = (same + other) // 2
+        if left[same:middle] == right[same:middle]:
+            same = middle
+        else:
+            other = middle
+    return same
 
 
-Pair = tuple[str, "SpanRow | None", "SpanRow | None"]
+Pair = tuple[str, "Spanned | None", "Spanned | None"]
 
 
-def _matched(left: Sequence[SpanRow], right: Sequence[SpanRow], path: str) -> Iterator[Pair]:
+def _matched(left: Sequence[Spanned], right: Sequence[Spanned], path: str) -> Iterator[Pair]:
     """Pairs of spans that stand for each other; those of the left in order, then what is new."""
-    theirs: dict[tuple[SpanKind, str], list[SpanRow]] = defaultdict(list)
+    theirs: dict[tuple[str, str], list[Spanned]] = defaultdict(list)
     for span in reversed(right):
         theirs[_key(span)].append(span)
-    counts: dict[tuple[SpanKind, str], int] = defaultdict(int)
+    counts: dict[tuple[str, str], int] = defaultdict(int)
     taken: set[int] = set()
     for span in left:
         same = theirs[_key(span)]
@@ -104,13 +108,13 @@ def _matched(left: Sequence[SpanRow], right: Sequence[SpanRow], path: str) -> It
             yield _step(path, span, counts), None, span
 
 
-def _key(span: SpanRow) -> tuple[SpanKind, str]:
-    return span.kind, "" if span.kind is SpanKind.RUN else span.name
+def _key(span: Spanned) -> tuple[str, str]:
+    return span.kind, "" if span.kind == SpanKind.RUN else span.name
 
 
-def _step(path: str, span: SpanRow, counts: dict[tuple[SpanKind, str], int]) -> str:
+def _step(path: str, span: Spanned, counts: dict[tuple[str, str], int]) -> str:
     """A path with one more span; the second of a name is `name#2`."""
-    if span.kind is SpanKind.RUN:
+    if span.kind == SpanKind.RUN:
         return path  # every path would begin with it
     counts[span.kind, span.name] += 1
     number = counts[span.kind, span.name]
@@ -118,38 +122,28 @@ def _step(path: str, span: SpanRow, counts: dict[tuple[SpanKind, str], int]) -> 
     return f"{path} > {name}" if path else name
 
 
-def _changes(
-    left: RecordedRun, mine: SpanRow, right: RecordedRun, theirs: SpanRow
-) -> Iterator[tuple[str, str]]:
-    if mine.status is not theirs.status:
+def _changes(one: Side, mine: Spanned, two: Side, theirs: Spanned) -> Iterator[tuple[str, str]]:
+    if mine.status != theirs.status:
         yield "status", f"{mine.status} -> {theirs.status}"
-    if mine.kind not in GENERATING:
+    left, right = one.generations.get(mine.id), two.generations.get(theirs.id)
+    if left is None or right is None:
         return
-    for name, one, two in (
-        ("prompt", left.texts.prompt(mine.id), right.texts.prompt(theirs.id)),
-        ("output", left.texts.output(mine.id), right.texts.output(theirs.id)),
-    ):
-        at = first_difference(one or "", two or "")
-        if at is not None:
-            yield name, f"{_around(one or '', at)} -> {_around(two or '', at)} at character {at}"
-    one, two = left.generation(mine.id), right.generation(theirs.id)
-    for name in ("cached", "computed", "sampled", "forced"):
-        key = f"{name}_tokens"
-        mine_count = getattr(one.usage, key) if one and one.usage else 0
-        their_count = getattr(two.usage, key) if two and two.usage else 0
-        if mine_count != their_count:
-            yield name, f"{mine_count} -> {their_count}"
+    if left.prompt is None or left.prompt != right.prompt:
+        yield from _change("prompt", one.prompt(mine.id), two.prompt(theirs.id))
+    if left.output is None or left.output != right.output:
+        yield from _change("output", one.output(mine.id), two.output(theirs.id))
+    for name, before, after in zip(COUNTS, left.counts, right.counts, strict=True):
+        if before != after:
+            yield name, f"{before} -> {after}"
+
+
+def _change(name: str, left: str, right: str) -> Iterator[tuple[str, str]]:
+    at = first_difference(left, right)
+    if at is not None:
+        yield name, f"{_around(left, at)} -> {_around(right, at)} at character {at}"
 
 
 def _around(text: str, at: int) -> str:
     """Some of a text about a place, quoted."""
     begin = max(0, at - 12)
     return repr(("..." if begin else "") + text[begin : at + 28])
-
-
-def _by_parent(run: RecordedRun) -> dict[int | None, list[SpanRow]]:
-    found: dict[int | None, list[SpanRow]] = defaultdict(list)
-    for span in run.spans(limit=None):
-        if span.kind not in _UNSEEN:
-            found[span.parent_id].append(span)
-    return found

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
-import warnings
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Self
@@ -13,14 +13,18 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from agentrt.errors import EngineClosed, NoRuntime
+from agentrt.errors import EngineClosed, InvalidRequest, NoRuntime
 from agentrt.programs.budget import current_budget
 from agentrt.runtime.runtime import current_runtime
+from agentrt.trace.config import resolve
+from agentrt.trace.privacy import Privacy
+from agentrt.trace.session import current_recording
 from agentrt.trace.spans import SpanKind, add_sink, now_ns, remove_sink, status_of
 from agentrt.trace.viewer.live_draw import Left, Screen, drawn
 from agentrt.trace.viewer.live_model import LiveModel
 from agentrt.trace.viewer.live_plain import plain_line, plain_summary
 from agentrt.trace.viewer.words import glyphs_for
+from agentrt.trace.warning import warn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from agentrt.programs.budget import Budget
     from agentrt.runtime.runtime import Runtime
     from agentrt.runtime.stats import RuntimeStats
+    from agentrt.trace.config import TraceConfig
     from agentrt.trace.spans import Event, Span, Value
 
 _PER_SECOND = 8
@@ -49,6 +54,7 @@ class LiveView:
         self._is_animated = is_animated
         self._told: deque[Told] = deque()
         self._model = LiveModel(now_ns())
+        self._config: TraceConfig | None = None
         self._runtime: Runtime | None = None
         self._figures: RuntimeStats | None = None
         self._budget: Budget | None = None
@@ -62,9 +68,18 @@ class LiveView:
         return f"<LiveView {'animated' if self._is_animated else 'plain'}>"
 
     def __enter__(self) -> Self:
+        with suppress(InvalidRequest):  # the environment is wrong: nothing is recorded
+            self._respect(resolve())
         self._look_around()
         if self._is_animated:
-            self._live = Live(console=self._console, auto_refresh=False, vertical_overflow="crop")
+            self._live = Live(
+                console=self._console,
+                auto_refresh=False,
+                vertical_overflow="crop",
+                # Above the view where they go to the terminal; else where they were sent.
+                redirect_stdout=sys.stdout.isatty(),
+                redirect_stderr=sys.stderr.isatty(),
+            )
             self._live.start()
         add_sink(self, chunks=True)
         self._thread.start()
@@ -97,6 +112,9 @@ class LiveView:
     # As a sink
 
     def started(self, span: Span) -> None:
+        recording = current_recording()
+        if recording is not None:
+            self._respect(recording.config)
         if self._runtime is None or span.kind in _IN_A_BUDGET:
             self._look_around()
         self._told.append((span, "started"))
@@ -122,6 +140,12 @@ class LiveView:
         except NoRuntime:
             return
 
+    def _respect(self, config: TraceConfig) -> None:
+        """Shows no more of texts than a run with these options stores of them."""
+        if config is not self._config:
+            self._config = config
+            self._model.privacy = Privacy(content=config.content, redact=config.redact)
+
     # As a screen
 
     def _work(self) -> None:
@@ -131,7 +155,7 @@ class LiveView:
                 self._draw()
         except Exception as error:  # a terminal that went away is no reason to stop a program
             remove_sink(self)
-            warnings.warn(f"the live view shows no more: {error!r}", stacklevel=1)
+            warn(f"the live view shows no more: {type(error).__name__}: {error}")
 
     def _digest(self) -> None:
         """Takes in what was told, and in plain mode says it."""
@@ -143,13 +167,14 @@ class LiveView:
                 self._model.event(span, what)
             else:
                 node = self._model.ended(span)
-                line = None if self._is_animated else plain_line(span, node)
+                line = None if self._is_animated else plain_line(span, node, self._model.privacy)
                 if line:
                     self._console.print(Text(line), soft_wrap=True)
 
     def _draw(self) -> None:
         if self._live is None:
             return
+        self._model.refresh()
         size = self._console.size
         # One line is left for the cursor: a screen that is full would scroll.
         lines = self._lines(Screen(size.width, size.height - 1, glyphs_for(self._console)))

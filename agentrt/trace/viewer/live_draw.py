@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 _WIDE = 60
 """Columns from which rows say how many tokens they took."""
+_TALL = 12
+"""Lines from which two of them may be the title."""
+_BARRED = 48
+"""Columns from which the pool is drawn as well as said."""
 _WORDS = {
     SpanStatus.RUNNING: "running",
     SpanStatus.OK: "done",
@@ -66,7 +70,7 @@ def drawn(
     left: Left | None = None,
 ) -> list[Text]:
     """Lines no wider than the screen and no more than fit: figures above, the tree below."""
-    lines = [_title(model, now_ns, screen), *_figures(model, screen, stats, left)]
+    lines = [*_title(model, now_ns, screen), *_figures(model, screen, stats, left)]
     top, indent = _top(model)
     room = 10**6 if screen.height is None else screen.height - len(lines)
     rows = folded(top, max(room, 0))
@@ -82,7 +86,7 @@ def _top(model: LiveModel) -> tuple[Node, int]:
     return model.root, 0
 
 
-def _title(model: LiveModel, now_ns: int, screen: Screen) -> Text:
+def _title(model: LiveModel, now_ns: int, screen: Screen) -> list[Text]:
     top = _top(model)[0]
     glyph = screen.glyphs.status[top.status]
     parts = [
@@ -95,7 +99,8 @@ def _title(model: LiveModel, now_ns: int, screen: Screen) -> Text:
         total = counts.total()
         if total:
             parts.append(Text.assemble(plural(total, noun), _standing(counts, screen)))
-    return _joined(parts, screen)[0]
+    is_low = screen.height is not None and screen.height < _TALL
+    return _joined(parts, screen)[: 1 if is_low else 2]
 
 
 def _standing(counts: Mapping[SpanStatus, int], screen: Screen) -> Text:
@@ -114,19 +119,15 @@ def _figures(
     usage = model.usage
     parts = [
         Text(f"{counted(usage.computed_tokens)} computed"),
-        Text.assemble(
-            f"{counted(usage.cached_tokens)} cached",
-            (f" {share(usage.cached_tokens, usage.prompt_tokens)}", "dim"),
-        ),
+        Text(f"{counted(usage.cached_tokens)} cached"),
         Text(f"{counted(usage.forced_tokens)} forced"),
         Text(f"{counted(usage.sampled_tokens)} sampled"),
     ]
-    if model.root.writing:
-        parts.append(Text(f"{counted(model.root.writing)} being written", "dim"))
     if stats is not None:
         parts.append(Text(f"{counted(stats.tokens_per_s)} tok/s", "bold"))
         parts.append(_pool(stats, screen))
-        parts.append(Text(f"hit rate {100 * stats.hit_rate:.0f}%"))
+    parts.append(Text(f"hit rate {share(usage.cached_tokens, usage.prompt_tokens)}"))
+    if stats is not None:
         parts.append(Text(f"{stats.running} decoding, {stats.waiting} waiting", "dim"))
     spare = [] if left is None else list(_left(left))
     if spare:
@@ -145,7 +146,7 @@ def _left(left: Left) -> Iterable[str]:
 
 def _pool(stats: RuntimeStats, screen: Screen) -> Text:
     total = max(1, stats.slots_held + stats.slots_cached + stats.slots_free)
-    cells = 10 if screen.width >= _WIDE else 6
+    cells = 10 if screen.width >= _WIDE else 6 if screen.width >= _BARRED else 0
     held = min(cells, -(-stats.slots_held * cells // total))
     cached = min(cells - held, round(stats.slots_cached * cells / total))
     glyphs = screen.glyphs
@@ -154,7 +155,8 @@ def _pool(stats: RuntimeStats, screen: Screen) -> Text:
         (glyphs.full * held, "blue"),
         (glyphs.half * cached, "cyan"),
         (glyphs.empty * (cells - held - cached), "dim"),
-        f" {counted(stats.slots_held)} held",
+        " " if cells else "",
+        f"{counted(stats.slots_held)} held",
         f" {counted(stats.slots_cached)} cached",
         f" {counted(stats.slots_free)} free",
     )
@@ -218,7 +220,7 @@ def _ending(node: Node, now_ns: int, screen: Screen) -> str:
     time = f"{lasted(spent if not node.is_running or spent >= 60 else int(spent)):>6}"
     if node.is_running and spent < 1:
         time = f"{'<1s':>6}"
-    return time if screen.width < _WIDE else f"{counted(node.output_tokens):>6} tok {time}"
+    return time if screen.width < _WIDE else f"{counted(node.total.output_tokens):>6} tok {time}"
 
 
 def _saying(model: LiveModel, node: Node, room: int, screen: Screen) -> Text:

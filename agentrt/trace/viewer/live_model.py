@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from agentrt.generation import Usage
 from agentrt.trace import attributes as names
+from agentrt.trace.privacy import Privacy
 from agentrt.trace.spans import SpanKind, SpanStatus
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 ROWS = {SpanKind.RUN, SpanKind.PROGRAM, SpanKind.STEP, SpanKind.BRANCH}
 """Kinds that have a row of their own; the others are what a row is doing."""
-_UNSEEN = {SpanKind.BATCH}
 _MOST_ENDED = 24
 """Rows kept of what has ended, by parent: the rest is only counted."""
 _TAIL = 400
@@ -43,8 +42,8 @@ class Node:
     error: str = ""
     usage: Usage = field(default_factory=Usage)
     """Of the generations in it and below it that ended."""
-    writing: int = 0
-    """Output tokens of those that still run."""
+    so_far: Usage = field(default_factory=Usage)
+    """Of those that still run, as of the last `refresh`."""
     children: dict[int, Node] = field(default_factory=dict[int, "Node"])
     ended: Counter[SpanStatus] = field(default_factory=Counter[SpanStatus])
     """How its children ended, those no longer in `children` included."""
@@ -52,9 +51,9 @@ class Node:
     """Children that are only counted."""
 
     @property
-    def output_tokens(self) -> int:
-        """Tokens written in it and below it, up to now."""
-        return self.usage.output_tokens + self.writing
+    def total(self) -> Usage:
+        """What was taken in it and below it, up to now."""
+        return self.usage + self.so_far
 
     @property
     def running(self) -> int:
@@ -72,27 +71,31 @@ class LiveModel:
     """Spans as they were told of, digested. Used by one thread."""
 
     def __init__(self, started_ns: int) -> None:
+        self.privacy = Privacy()
+        """What may be shown: what may be stored, and no more."""
         self.root = Node(0, SpanKind.RUN, "", started_ns)
         """Above every run, so that what is outside of any has a place."""
         self.programs: Counter[SpanStatus] = Counter()
         self.branches: Counter[SpanStatus] = Counter()
         self._nodes: dict[int, Node] = {}
         self._streamed: dict[int, str] = {}
-        self._written: Counter[int] = Counter()
+        self._so_far: dict[int, Usage] = {}
 
     @property
     def usage(self) -> Usage:
-        return self.root.usage
+        """What everything took up to now."""
+        return self.root.total
 
     def started(self, span: Span) -> None:
         """Takes in a span; nothing happens if it is known or ended a while ago."""
-        if span.kind in _UNSEEN or span.id in self._nodes:
+        if span.id in self._nodes:
             return
         owner = self._owner(span)
         if span.kind not in ROWS:
             owner.doing[span.id] = span
             return
-        node = Node(span.id, span.kind, span.name, span.started_ns, owner)
+        name = self.privacy.text(span.name)
+        node = Node(span.id, span.kind, name, span.started_ns, owner)
         owner.children[span.id] = self._nodes[span.id] = node
         self._count(node, 1)
 
@@ -100,32 +103,39 @@ class LiveModel:
         """A piece of a text that is being written adds to what is shown of it."""
         if event.name != names.CHUNK or span.ended_ns is not None:
             return
-        piece, ids = (event.attributes.get(key) for key in (names.OUTPUT_TEXT, names.TOKEN_IDS))
+        piece = event.attributes.get(names.OUTPUT_TEXT)
         if isinstance(piece, str):
             self._streamed[span.id] = (self._streamed.get(span.id, "") + piece)[-_TAIL:]
-        if isinstance(ids, Sequence):
-            self._written[span.id] += len(ids)
-            for node in _upwards(self._owner(span)):
-                node.writing += len(ids)
+
+    def refresh(self) -> None:
+        """Asks what runs how far it is: between two frames, and nothing where nobody looks."""
+        nodes = (self.root, *self._nodes.values())
+        for node in nodes:
+            node.so_far = Usage()
+        for node in nodes:
+            for span in node.doing.values():
+                # One that has just ended, which nobody said yet, stays where it was.
+                if (progress := span.progress) is not None:
+                    self._so_far[span.id] = progress()
+                taken = self._so_far.get(span.id, Usage())
+                for above in _upwards(node):
+                    above.so_far += taken
 
     def ended(self, span: Span) -> Node | None:
         """Closes a span and returns its row, if it has one of its own: it stays in the tree until
         there are too many that ended."""
-        if span.kind in _UNSEEN:
-            return None
         if span.kind in ROWS:
             if span.id not in self._nodes:
                 self.started(span)
             return self._close(self._nodes.pop(span.id), span)
         owner = self._owner(span)
         owner.doing.pop(span.id, None)
-        owner.said = self.text_of(span)[-_TAIL:] or owner.said
         self._streamed.pop(span.id, None)
-        written = self._written.pop(span.id, 0)
+        owner.said = self.text_of(span)[-_TAIL:] or owner.said
+        self._so_far.pop(span.id, None)
         if span.kind in {SpanKind.GENERATION, SpanKind.SELECT}:
             for node in _upwards(owner):
                 node.usage += usage_of(span)
-                node.writing -= written
         return None
 
     def close(self, status: SpanStatus, at_ns: int) -> None:
@@ -137,15 +147,18 @@ class LiveModel:
     def text_of(self, span: Span) -> str:
         """What a span has written so far, or is about."""
         if span.kind is SpanKind.TOOL:
-            return tool_call(span)
-        text = self._streamed.get(span.id) or span.attributes.get(names.OUTPUT_TEXT)
-        return text if isinstance(text, str) else ""
+            return tool_call(span, self.privacy)
+        streamed = self._streamed.get(span.id)
+        if streamed is not None and self.privacy.redacts:
+            return ""  # half a secret is not known for one
+        text = streamed or span.attributes.get(names.OUTPUT_TEXT)
+        return str(self.privacy.value(names.OUTPUT_TEXT, text) or "")
 
     def _close(self, node: Node, span: Span) -> Node:
         self._count(node, -1)
         node.status = span.status
         node.ended_ns = span.ended_ns
-        node.error = error_of(span)
+        node.error = error_of(span, self.privacy)
         node.doing.clear()
         self._count(node, 1)
         parent = node.parent
@@ -187,19 +200,21 @@ def usage_of(span: Span) -> Usage:
     return Usage(*[cast("int", count or 0) for count in counts])
 
 
-def tool_call(span: Span) -> str:
+def tool_call(span: Span, privacy: Privacy) -> str:
     """A tool and what it was called with."""
-    arguments = span.attributes.get(names.TOOL_CALL_ARGUMENTS)
-    name = span.attributes.get(names.TOOL_NAME) or span.name
+    given = span.attributes.get(names.TOOL_CALL_ARGUMENTS)
+    arguments = privacy.value(names.TOOL_CALL_ARGUMENTS, given)
+    name = privacy.text(str(span.attributes.get(names.TOOL_NAME) or span.name))
     return f"{name} {arguments}" if arguments else str(name)
 
 
-def error_of(span: Span) -> str:
+def error_of(span: Span, privacy: Privacy) -> str:
     """What ended a span that failed, in words."""
     if span.status is not SpanStatus.ERROR:
         return ""
     kind = str(span.attributes.get(names.ERROR_TYPE) or "error").rpartition(".")[2]
-    message = span.attributes.get(names.EXCEPTION_MESSAGE)
+    given = span.attributes.get(names.EXCEPTION_MESSAGE)
+    message = privacy.value(names.EXCEPTION_MESSAGE, given)
     return f"{kind}: {message}" if message else kind
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from agentrt.generation import Usage
+    from agentrt.trace.privacy import Privacy
     from agentrt.trace.spans import Span
     from agentrt.trace.viewer.live_model import LiveModel, Node
 
@@ -25,14 +26,15 @@ _WORDS = {
 _LONGEST = 200
 
 
-def plain_line(span: Span, node: Node | None) -> str | None:
+def plain_line(span: Span, node: Node | None, privacy: Privacy) -> str | None:
     """What is said of a span that ended and of its row; None of most kinds."""
     if span.kind not in _SAID:
         return None
-    where = " > ".join(reversed([one_line(s.name) for s in _path(span)]))
+    where = " > ".join(reversed([one_line(privacy.text(s.name)) for s in _path(span)]))
     took = lasted(((span.ended_ns or span.started_ns) - span.started_ns) / 1e9)
     line = f"{took:>6} {_WORDS[span.status]:9} {where}"
-    detail = error_of(span) or (tool_call(span) if node is None else node.said)
+    did = tool_call(span, privacy) if node is None else node.said
+    detail = error_of(span, privacy) or did
     return f"{line}  {one_line(detail)}"[:_LONGEST] if detail else line
 
 

@@ -13,6 +13,7 @@ from rich.text import Text
 from agentrt.trace.records import RunState
 from agentrt.trace.spans import SpanKind
 from agentrt.trace.viewer.diff import differences, figures
+from agentrt.trace.viewer.engine_text import engine_lines
 from agentrt.trace.viewer.radix_text import radix_line, radix_rows
 from agentrt.trace.viewer.span_text import PHASES, extent_of, tree_line, waterfall_line
 from agentrt.trace.viewer.span_tree import SpanTree
@@ -20,7 +21,7 @@ from agentrt.trace.viewer.token_text import legend, pieces, tokens_text
 from agentrt.trace.viewer.words import counted, glyphs_for, harmless, lasted, one_line, share, sized
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rich.console import Console, RenderableType
 
@@ -97,7 +98,7 @@ def tree_page(run: RecordedRun, console: Console) -> Iterator[Text]:
 
 
 def waterfall_page(run: RecordedRun, console: Console) -> Iterator[Text]:
-    """When each span ran; generations in phases."""
+    """When each span ran, generations in phases; above, what the engine did meanwhile."""
     glyphs = glyphs_for(console)
     signs = (glyphs.empty, glyphs.half, glyphs.full)
     text = Text()
@@ -105,6 +106,7 @@ def waterfall_page(run: RecordedRun, console: Console) -> Iterator[Text]:
         text.append(f"{sign * 2} ", style).append(f"{name}  ")
     yield text
     tree, extent = _opened(run), extent_of(run)
+    yield from engine_lines(run, console.width, glyphs, extent)
     for row in tree.rows(0, len(tree)):
         yield waterfall_line(run, row, console.width, glyphs, extent)
 
@@ -128,9 +130,12 @@ def tokens_page(run: RecordedRun, span_ids: Iterable[int]) -> Iterator[Renderabl
 
 def usage_table(rows: Iterable[ProgramUsage]) -> Table:
     """What each program's own generations took."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    rows = list(rows)
+    has_failed = any(row.failed for row in rows)  # else there is no column, and all fit on 80
+    failed = ("failed",) if has_failed else ()
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
     table.add_column("program")
-    for name in ("calls", "failed", "gens", "computed", "cached", "hit", "sampled", "forced"):
+    for name in ("calls", *failed, "gens", "computed", "cached", "hit", "sampled", "forced"):
         table.add_column(name, justify="right")
     for name in ("queue", "prefill", "decode"):
         table.add_column(name, justify="right")
@@ -138,7 +143,9 @@ def usage_table(rows: Iterable[ProgramUsage]) -> Table:
         usage, timings = row.usage, row.timings
         table.add_row(
             Text(one_line(row.name) or "(outside of programs)"),
-            *[counted(number) for number in (row.calls, row.failed, row.generations)],
+            counted(row.calls),
+            *([counted(row.failed)] if has_failed else []),
+            counted(row.generations),
             counted(usage.computed_tokens),
             counted(usage.cached_tokens),
             share(usage.cached_tokens, usage.prompt_tokens),
@@ -178,8 +185,10 @@ def hit_line(hit: Hit, name: str) -> Text:
     return text.append(f" (and {hit.others:,} more)", "dim") if hit.others else text
 
 
-def diff_page(left: RecordedRun, right: RecordedRun) -> Iterator[RenderableType]:
-    """Two runs side by side: totals, then each span that is not the same."""
+def diff_page(
+    left: RecordedRun, right: RecordedRun, found: Sequence[Difference]
+) -> Iterator[RenderableType]:
+    """Two runs side by side: totals, then each span that is not the same, of those `found`."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")
     for title in (left.info().id, right.info().id, "change"):
@@ -190,13 +199,17 @@ def diff_page(left: RecordedRun, right: RecordedRun) -> Iterator[RenderableType]
         table.add_row(figure.name, show(figure.left), show(figure.right), change)
     yield table
     yield Text("")
-    found = list(islice(differences(left, right), MOST_DIFFERENCES + 1))
     if not found:
         yield Text("The same spans, prompts and outputs.")
     for difference in found[:MOST_DIFFERENCES]:
         yield from difference_lines(difference)
     if len(found) > MOST_DIFFERENCES:
         yield Text(f"... only the first {MOST_DIFFERENCES} differences are shown", "dim")
+
+
+def first_differences(left: RecordedRun, right: RecordedRun) -> list[Difference]:
+    """The differences that a page shows, and one more where there are more."""
+    return list(islice(differences(left, right), MOST_DIFFERENCES + 1))
 
 
 def difference_lines(difference: Difference) -> Iterator[Text]:

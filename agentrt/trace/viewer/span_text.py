@@ -29,6 +29,7 @@ PHASES = (("queue", "dim"), ("prefill", "blue"), ("decode", "green"))
 GENERATING = {SpanKind.GENERATION, SpanKind.SELECT}
 """Kinds of spans that have tokens and phases."""
 _GLANCE = 200
+_TIME = 7
 
 
 def label(span: SpanRow) -> str:
@@ -78,16 +79,20 @@ def waterfall_line(
 ) -> Text:
     """A row of the waterfall: what, its time as a bar in the run's, and how long it took."""
     span = row.span
-    left = min(max(12, width * 2 // 5), 48)
+    left, room = waterfall_columns(width)
     text = _head(row, glyphs)
     text.append(label(span), KIND_STYLES.get(span.kind, ""))
     text.truncate(left, overflow="ellipsis", pad=True)
-    time = f"{lasted(span.duration_s) if span.duration_s is not None else '':>7}"
+    time = f"{lasted(span.duration_s) if span.duration_s is not None else '':>{_TIME}}"
     generation = run.generation(span.id) if span.kind in GENERATING else None
-    text.append(" ").append_text(
-        bar(span, generation, extent, max(0, width - left - 1 - len(time)), glyphs)
-    )
+    text.append(" ").append_text(bar(span, generation, extent, room, glyphs))
     return text.append(time, "dim")
+
+
+def waterfall_columns(width: int) -> tuple[int, int]:
+    """The columns of a waterfall that names take, and those that times are drawn in."""
+    left = min(max(12, width * 2 // 5), 48)
+    return left, max(0, width - left - 1 - _TIME)
 
 
 def bar(

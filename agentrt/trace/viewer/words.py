@@ -32,6 +32,8 @@ class Glyphs:
     closed: str
     opened: str
     """Before what can be unfolded, and what is."""
+    levels: str
+    """From nothing to full, in nine steps."""
 
 
 UNICODE = Glyphs(
@@ -52,6 +54,7 @@ UNICODE = Glyphs(
     line="━",
     closed="▸",
     opened="▾",
+    levels=" ▁▂▃▄▅▆▇█",
 )
 ASCII = Glyphs(
     status={
@@ -71,6 +74,7 @@ ASCII = Glyphs(
     line="=",
     closed=">",
     opened="v",
+    levels=" .:-=+*%#",
 )
 
 # The sixteen colours of the terminal, which its owner chose to be readable on its background.

@@ -63,6 +63,50 @@ def test_chrome(run: RecordedRun) -> None:
     nested(spans)
 
 
+def strictly(text: bytes | str) -> dict:
+    """JSON as the standard has it: no NaN, no half of a character in the file itself."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    return json.loads(text if isinstance(text, str) else text.decode(), parse_constant=refuse)
+
+
+def test_what_json_has_not(tmp_path: Path) -> None:
+    with recording(TraceConfig(folder=tmp_path)) as active:
+        assert active is not None
+        with span(SpanKind.STEP, "half \ud83d", {"a": float("nan"), "b": [float("-inf"), 1.5]}):
+            pass
+    with open_run(active.path) as run:
+        strictly(data(run, Form.CHROME))
+        (line,) = [
+            each
+            for each in map(strictly, data(run, Form.JSONL).splitlines())
+            if each.get("kind") == "step"
+        ]
+        assert line["attributes"] == {"a": None, "b": [None, 1.5]}
+        assert data(run, Form.HTML).decode()
+
+
+def test_engine_batches_are_exported(tmp_path: Path, collector: Collector) -> None:
+    with record(tmp_path, steps=40) as run:
+        lines = [strictly(line) for line in data(run, Form.JSONL).splitlines()]
+        batches = [line for line in lines if line["type"] == "batch"]
+        assert sum(batch["steps"] for batch in batches) == 40
+        assert sum(batch["evicted"] for batch in batches) == 40
+        assert {batch["slots_held"] for batch in batches} == {50}
+        events = strictly(data(run, Form.CHROME))["traceEvents"]
+        assert sum(e["args"]["written"] for e in events if e.get("cat") == "batch") == 40
+        sent = send(run, collector.address)
+    spans = sent_spans(collector)
+    assert len(spans) == sent > 13
+    root = next(s for s in spans if not s.parent_span_id)
+    of_engine = [s for s in spans if s.name == "batch tiny"]
+    assert {s.parent_span_id for s in of_engine} == {root.span_id}
+    counts = [{a.key: a.value.int_value for a in s.attributes} for s in of_engine]
+    assert sum(count["agentrt.batch.steps"] for count in counts) == 40
+
+
 def nested(events: list[dict[str, float]]) -> None:
     """On one lane, what begins inside another ends inside it."""
     lanes: dict[float, list[tuple[float, float]]] = {}
@@ -196,6 +240,8 @@ def test_otlp(run: RecordedRun, collector: Collector) -> None:
     failed = next(span for span in spans if span.name == "check")
     assert failed.status.code == 2
     assert failed.status.message == "error"
+    (event,) = failed.events
+    assert [each.key for each in event.attributes] == ["n"]
     for secret in (b"Paris", b"no such", b"</script>"):
         assert secret not in b"".join(collector.taken)
 

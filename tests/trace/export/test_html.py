@@ -94,7 +94,7 @@ def test_data_cannot_end_its_element(text: str) -> None:
     written = embedded({"text": text})
     assert "<" not in written
     assert ">" not in written
-    assert json.loads(written) == {"text": text.replace("\ud800", "?")}
+    assert json.loads(written) == {"text": text}
 
 
 def test_the_data_is_whole(tmp_path: Path) -> None:
@@ -127,9 +127,23 @@ def test_the_other_views(tmp_path: Path) -> None:
         radix = Elements(shown(tmp_path, run, "radix"))
     for phase in ("queue", "prefill", "decode"):
         assert classes(waterfall, phase) == 5
+    assert 'id="engine" aria-label="Engine" hidden' in waterfall  # no step is recorded
     assert usage.text("td")[:6] == ["solve", "1", "0", "5", "161", "50"]
     assert radix.text("li")[0].startswith("user: Where is the")
     assert len(radix.text("li")) == 3
+
+
+@in_a_browser
+def test_what_the_engine_did_is_above_the_waterfall(tmp_path: Path) -> None:
+    with record(tmp_path, steps=200) as run:
+        waterfall = shown(tmp_path, run, "waterfall")
+        tree = shown(tmp_path, run, "tree")
+    names = ("pool held", "pool cached", "tokens/s", "hit rate", "evicted")
+    assert [f"engine: {name}" in waterfall for name in names] == [True] * 5
+    assert classes(waterfall, "lane") == 5
+    assert "height: 50%" in waterfall  # half of the pool is held
+    assert 'id="engine" aria-label="Engine">' in waterfall
+    assert 'id="engine" aria-label="Engine" hidden' in tree
 
 
 @in_a_browser

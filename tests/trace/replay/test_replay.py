@@ -47,6 +47,15 @@ async def test_a_completion_comes_back_as_it_was(tmp_path: Path) -> None:
         assert (runtime.answered, runtime.unasked) == (1, [])
 
 
+async def test_a_redacted_answer_comes_back_as_it_is_kept(tmp_path: Path) -> None:
+    hide = {"redact": lambda text: text.replace("two", "[...]")}
+    async with recording(tmp_path, ("one two",), **hide) as runtime:
+        await runtime.generate("Count:", logprobs=True)
+    async with Replay(record_of(tmp_path)) as runtime:
+        again = await runtime.generate("Count:", logprobs=True)
+    assert (again.text, again.token_ids, again.logprobs) == ("one [...]", (), None)
+
+
 async def test_log_probabilities_come_back(tmp_path: Path) -> None:
     async with recording(tmp_path) as runtime:
         recorded = await runtime.generate("Count:", prompt_logprobs=True, top_logprobs=2)

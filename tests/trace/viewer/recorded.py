@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agentrt.trace import TraceConfig, open_run, recording
 from agentrt.trace import attributes as names
-from agentrt.trace.engines import Tree, TreeNode
+from agentrt.trace.engines import EngineStep, Tree, TreeNode
 from agentrt.trace.reading import RecordedRun
 from agentrt.trace.spans import SpanKind, now_ns, span
 
@@ -62,8 +62,10 @@ def record(
     prompt: str = PROMPT,
     branches: int = 3,
     name: str = "triage.py",
+    steps: int = 0,
 ) -> RecordedRun:
-    """A run of a program with branches, a tool, a repair and a failure, and its cache."""
+    """A run of a program with branches, a tool, a repair and a failure, its cache, and `steps` of
+    its engine: of 100 slots 50 are held and 25 cached, a token is written and one is evicted."""
     with recording(TraceConfig(folder=folder), name=name) as active:
         assert active is not None
         runtime = active.recorder.add_runtime("tiny", token_bytes, {})
@@ -82,10 +84,16 @@ def record(
             with span(SpanKind.VALIDATION, "repair City"):
                 generate(runtime.id, '"Rome"')
         try:
-            with span(SpanKind.PROGRAM, "check"):
+            with span(SpanKind.PROGRAM, "check") as check:
+                check.event("looked", n=1, text="Paris no such")
                 raise ValueError("no such\x1b[2J city")
         except ValueError:
             pass
+        began, length = active.span.started_ns, now_ns() - active.span.started_ns
+        runtime.steps += [
+            EngineStep(began + at * length // steps, 0.0, 1, 1, 2, 0, 25, 25, 50, 1)
+            for at in range(1, steps + 1)
+        ]
         shared = tuple(prompt.encode())
         tails = [
             TreeNode(4, tuple(tail), last_use=at) for at, tail in enumerate((b"tail", b"more"))

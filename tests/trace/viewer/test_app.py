@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rich.console import Group
 from textual.pilot import Pilot
-from textual.widgets import TabbedContent
+from textual.widgets import Static, TabbedContent
 
 from agentrt.trace import list_runs
 from agentrt.trace.viewer.app import ViewerApp, is_light
@@ -112,6 +113,9 @@ async def test_from_the_list_into_a_run_and_back(tmp_path: Path) -> None:
         assert isinstance(app.screen, RunsScreen)
         await press(pilot, "d", "down", "d")
         assert isinstance(app.screen, DiffScreen)
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert isinstance(app.screen.query_one("#page", Static).content, Group)
         await press(pilot, "q", "slash", *"lyon", "enter")
         assert "Lyon.py" in line(app)
         assert app.screen.query_one(Rows)._count() == 1

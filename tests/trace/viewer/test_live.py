@@ -87,6 +87,14 @@ def test_an_exception_goes_on_up_and_is_shown(terminal: bool) -> None:
     assert not spans.is_recording()
 
 
+def test_what_a_program_prints_goes_where_it_was_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    screen, out = console(terminal=True)
+    with live_view(console=screen), span(SpanKind.PROGRAM, "work"):
+        print("the result")
+    assert capsys.readouterr().out == "the result\n"
+    assert "the result" not in out.getvalue()
+
+
 def test_a_summary_is_left_behind() -> None:
     screen, out = console(terminal=True)
     with live_view(console=screen):

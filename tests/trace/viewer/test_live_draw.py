@@ -8,7 +8,8 @@ from rich.cells import cell_len
 from agentrt.generation import Usage
 from agentrt.runtime.stats import RuntimeStats
 from agentrt.trace import attributes as names
-from agentrt.trace.spans import Span, SpanKind, start_span
+from agentrt.trace.privacy import Privacy
+from agentrt.trace.spans import Span, SpanKind, span, start_span
 from agentrt.trace.viewer.live_draw import Left, clipped, clipped_left
 from agentrt.trace.viewer.live_fold import folded
 from agentrt.trace.viewer.live_model import LiveModel, Node
@@ -51,14 +52,14 @@ def test_a_small_run() -> None:
     figures = " ".join(lines[1:5])
     for fact in (
         "20 computed",
-        "80 cached 80%",
+        "80 cached",
         "3 forced",
         "12 sampled",
         "412 tok/s",
         "1,200 held",
         "3,400 cached",
         "500 free",
-        "hit rate 89%",
+        "hit rate 80%",
         "8 decoding, 3 waiting",
         "left: 1,234 tokens, 2 calls, 14s",
     ):
@@ -132,20 +133,64 @@ def test_tools_and_waiting_generations() -> None:
     assert "(2 at once) reading…" in row(lines, "branch 2")
 
 
+def test_a_narrow_screen_says_the_same_on_more_lines() -> None:
+    with watching() as model:
+        branches(200)
+        lines = screen_of(model, 40, 20, stats=STATS)
+    head = " ".join(lines[:7])
+    for fact in ("200 branches ●200", "1,200 held 3,400 cached 500 free", "hit rate", "3 waiting"):
+        assert fact in head
+
+
 def test_tokens_are_counted_while_they_are_written() -> None:
     with watching() as model:
         (branch,) = branches(1)
         asked = generation(branch)
         for piece in ("on", "ce"):
             asked.event(names.CHUNK, {names.OUTPUT_TEXT: piece, names.TOKEN_IDS: [1, 2]})
+        asked.progress = lambda: Usage(10, 6, 3, 1)
+        model.refresh()
+        while_it_runs = screen_of(model, 80, 23)
+        asked.progress = None  # it has ended, and nobody has said so yet
+        model.refresh()
+        assert screen_of(model, 80, 23)[1:] == while_it_runs[1:]
+        written(asked, "once", (10, 6, 4, 1))
+        model.refresh()
         lines = screen_of(model, 80, 23)
-        assert "once" in row(lines, "branch 1")
-        assert "4 tok" in row(lines, "branch 1")
-        assert "4 being written" in lines[1]
-        written(asked, "once", (10, 0, 4, 0))
-        lines = screen_of(model, 80, 23)
-    assert "4 tok" in row(lines, "branch 1")
-    assert "being written" not in lines[1]
+    assert "once" in row(while_it_runs, "branch 1")
+    assert "4 tok" in row(while_it_runs, "branch 1")
+    assert "5 tok" in row(lines, "branch 1")
+    figures = "4 computed · 6 cached · 1 forced · {} sampled · hit rate 60%"
+    assert figures.format(3) in while_it_runs[1]
+    assert figures.format(4) in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("privacy", "running", "done"),
+    [
+        (Privacy(content=False), "reading…", ""),
+        (Privacy(redact=lambda text: text.replace("secret", "[...]")), "reading…", "a [...] word"),
+    ],
+)
+def test_no_more_is_shown_of_texts_than_is_stored(
+    privacy: Privacy, running: str, done: str
+) -> None:
+    with watching() as model:
+        model.privacy = privacy
+        one, two, three = branches(3)
+        asked = generation(one)
+        asked.event(names.CHUNK, {names.OUTPUT_TEXT: "a secret w"})
+        with span(SpanKind.TOOL, "find", {names.TOOL_CALL_ARGUMENTS: "secret"}, parent=two):
+            early = screen_of(model, 80, 23)
+        three.end(ValueError("the secret"))
+        written(asked, "a secret word")
+        one.end()
+        late = screen_of(model, 80, 23)
+    assert running in row(early, "branch 1")
+    assert "tool find" in row(early, "branch 2")
+    assert done in row(late, "branch 1")
+    assert "ValueError" in row(late, "branch 3")
+    assert "secret" not in "".join((*early, *late))
 
 
 def test_text_from_a_model_cannot_move_the_cursor() -> None:
@@ -182,12 +227,6 @@ def test_a_generation_outside_of_any_program_counts() -> None:
     with watching() as model:
         written(generation(None), "x", (10, 0, 4, 0))
         assert "10 computed" in screen_of(model, 80, 23)[1]
-
-
-def test_spans_of_engine_steps_are_not_shown() -> None:
-    with watching() as model:
-        start_span(SpanKind.BATCH, "step").end()
-        assert len(screen_of(model, 80, 23)) == 2
 
 
 @pytest.mark.parametrize("room", [*range(12), 100])

@@ -13,10 +13,12 @@ from agentrt.trace import SpanKind, TraceConfig, list_runs, open_run, recording
 from agentrt.trace import attributes as names
 from agentrt.trace.reading import RecordedRun
 from agentrt.trace.spans import span
+from agentrt.trace.texts import RunTexts
 from agentrt.trace.viewer import printing
 from agentrt.trace.viewer.diff import Difference, differences, first_difference
 from agentrt.trace.viewer.span_text import columns
 from agentrt.trace.viewer.token_text import Origin, alternatives, legend, pieces, tokens_text
+from tests.trace.recorded import generate, recorded
 from tests.trace.viewer.recorded import PROMPT, record
 
 
@@ -131,12 +133,35 @@ def test_hits(run: RecordedRun) -> None:
 def test_two_runs_alike_do_not_differ(tmp_path: Path) -> None:
     with record(tmp_path) as left, record(tmp_path) as right:
         assert list(differences(left, right)) == []
+        assert "The same spans" in printed(*printing.diff_page(left, right, []))
+
+
+def test_of_runs_that_are_alike_no_text_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with record(tmp_path) as left, record(tmp_path, answer="Rome") as right:
+        asked: list[int] = []
+        monkeypatch.setattr(RunTexts, "prompt", lambda _, span: asked.append(span))
+        (found,) = differences(left, right)
+        assert dict(found.changes).keys() == {"output", "sampled"}
+    assert asked == []
+
+
+def test_outputs_that_are_kept_as_texts_are_compared_as_such(tmp_path: Path) -> None:
+    def one(text: str) -> RecordedRun:
+        with recorded(tmp_path) as run:
+            generate([1], [2], OUTPUT_TEXT=text)  # is not what the tokens spell
+        return open_run(run.path)
+
+    with one("as it was") as left, one("as it is") as right:
+        (found,) = differences(left, right)
+        assert found.changes == (("output", "'as it was' -> 'as it is' at character 6"),)
 
 
 def test_what_differs(tmp_path: Path) -> None:
     with record(tmp_path) as left, record(tmp_path, answer="Rome", branches=4) as right:
         found = list(differences(left, right))
-        text = printed(*printing.diff_page(left, right))
+        text = printed(*printing.diff_page(left, right, found))
     assert [(d.path, d.left is None, d.right is None) for d in found] == [
         ("solve > text_completion tiny", False, False),
         ("solve > branch 4", True, False),
@@ -157,7 +182,16 @@ def test_what_is_missing_is_named_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "at"), [("", "", None), ("ab", "ab", None), ("ab", "ac", 1), ("ab", "abc", 2)]
+    ("left", "right", "at"),
+    [
+        ("", "", None),
+        ("ab", "ab", None),
+        ("ab", "ac", 1),
+        ("ab", "abc", 2),
+        ("", "a", 0),
+        ("xb", "ab", 0),
+        ("a" * 1000 + "b", "a" * 1000 + "cd", 1000),
+    ],
 )
 def test_the_first_difference(left: str, right: str, at: int | None) -> None:
     assert first_difference(left, right) == at

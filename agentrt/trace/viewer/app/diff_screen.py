@@ -11,7 +11,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from agentrt.trace.reading import RecordedRun
-from agentrt.trace.viewer.printing import diff_page
+from agentrt.trace.viewer.printing import diff_page, first_differences
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,11 +29,15 @@ class DiffScreen(Screen[None]):
         self._left, self._right = left, right
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll(id="diff"), RecordedRun(self._left) as left:
-            with RecordedRun(self._right) as right:
-                page = list(diff_page(left, right))
-            yield Static(Group(*page))
+        with VerticalScroll(id="diff"):
+            yield Static("comparing...", id="page")
         yield Footer()
 
     def on_mount(self) -> None:
         self.query_one("#diff").focus()
+        self.run_worker(self._compare, thread=True)  # of large runs it takes some seconds
+
+    def _compare(self) -> None:
+        with RecordedRun(self._left) as left, RecordedRun(self._right) as right:
+            page = Group(*diff_page(left, right, first_differences(left, right)))
+        self.app.call_from_thread(self.query_one("#page", Static).update, page)

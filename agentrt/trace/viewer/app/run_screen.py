@@ -15,6 +15,7 @@ from textual.widgets import Footer, Input, Static, TabbedContent, TabPane
 from agentrt.trace.records import RunState
 from agentrt.trace.viewer.app.detail import Detail
 from agentrt.trace.viewer.app.rows import Rows, SpanRows
+from agentrt.trace.viewer.engine_text import engine_lines
 from agentrt.trace.viewer.printing import headline, hit_line, usage_table
 from agentrt.trace.viewer.radix_text import RadixRow, radix_line, radix_rows
 from agentrt.trace.viewer.span_text import extent_of, tree_line, waterfall_line
@@ -47,7 +48,8 @@ class RunScreen(Screen[None]):
     #choices { background: $panel; padding: 0 1; display: none; dock: top; max-height: 50%; }
     #find { display: none; height: 3; }
     TabPane { padding: 0; }
-    #usage-rows { padding: 0 1; }
+    #usage-rows, #engine { padding: 0 1; }
+    #engine { height: auto; max-height: 9; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "view(1)", "next view", priority=True),
@@ -77,6 +79,7 @@ class RunScreen(Screen[None]):
                 with TabPane("Tree", id="tree"):
                     yield SpanRows(self._rows, self._tree_line, id="tree-rows")
                 with TabPane("Waterfall", id="waterfall"):
+                    yield Static(id="engine")
                     yield SpanRows(self._rows, self._waterfall_line, id="waterfall-rows")
                 with TabPane("Usage", id="usage"), VerticalScroll(id="usage-rows"):
                     yield Static(id="usage-table")
@@ -93,6 +96,7 @@ class RunScreen(Screen[None]):
 
     def on_resize(self) -> None:
         self.set_class(self.size.width >= 110, "wide")
+        self.call_after_refresh(self._draw_engine)
 
     # What the rows show
 
@@ -123,6 +127,14 @@ class RunScreen(Screen[None]):
             each.reload()
         if was_last:
             rows.action_go(-1)
+        self._draw_engine()
+
+    def _draw_engine(self) -> None:
+        """What the engine did, above the waterfall and on its time."""
+        if self.query_one(TabbedContent).active == "waterfall":
+            width = self.query_one("#waterfall-rows").scrollable_content_region.width
+            lines = engine_lines(self.run, width, UNICODE, self._extent)
+            self.query_one("#engine", Static).update(Text("\n").join(lines))
 
     # What is done with them
 
@@ -168,6 +180,8 @@ class RunScreen(Screen[None]):
         if view == "usage":
             table = usage_table(self.run.usage_by_program())
             self.query_one("#usage-table", Static).update(table)
+        elif view == "waterfall":
+            self.call_after_refresh(self._draw_engine)  # when it is known how wide it is
         elif view == "radix" and self._radix is None:
             self._radix = radix_rows(self.run)
             self.query_one("#radix-rows", Rows).reload()
