@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentrt.errors import InvalidRequest, PromptTooLong
 from agentrt.messages import Message, Role, ToolCall
+from agentrt.programs.arguments import check_text
 
 if TYPE_CHECKING:
     from agentrt.runtime.runtime import Runtime
@@ -102,9 +103,3 @@ class Transcript:
     def _is_open(self) -> bool:
         last = self.messages[-1] if self.messages else None
         return last is not None and last.role == "assistant" and not last.tool_calls
-
-
-def check_text(what: str, given: object) -> None:
-    """Raises InvalidRequest for what is no text."""
-    if not isinstance(given, str):
-        raise InvalidRequest(f"{what} is a {type(given).__name__}; a text is wanted")
