@@ -54,22 +54,22 @@ async def race(*awaitables: Awaitable[T]) -> T:
     won: list[T] = []
     lost: list[Exception] = []
     places = here().branches(len(awaitables))
+    if not awaitables:
+        raise InvalidRequest("race() has nothing to wait for; give it one awaitable or more")
+
+    async def run(index: int, branches: Branches) -> None:
+        try:
+            with places[index].entered():
+                won.append(await uncancelled(awaitables[index]))
+        except Exception as error:
+            lost.append(error)
+        else:
+            branches.cancel()
+
     with _owned(awaitables):
-        if not awaitables:
-            raise InvalidRequest("race() has nothing to wait for; give it one awaitable or more")
-
-        async def run(index: int) -> None:
-            try:
-                with places[index].entered():
-                    won.append(await uncancelled(awaitables[index]))
-            except Exception as error:
-                lost.append(error)
-            else:
-                branches.cancel()
-
         async with branching() as branches:
             for index in range(len(awaitables)):
-                branches.start(run, index)
+                branches.start(run, index, branches)
     if won:
         return won[0]
     raise lost[0]
@@ -95,7 +95,7 @@ class Branches:
     async def _guarded(self, run: Callable[..., Awaitable[None]], *args: Any) -> None:
         try:
             await uncancelled(run(*args))
-        except anyio.get_cancelled_exc_class():
+        except (anyio.get_cancelled_exc_class(), GeneratorExit):
             raise
         except BaseException as error:
             self.fail(error)
@@ -104,11 +104,12 @@ class Branches:
 @asynccontextmanager
 async def branching() -> AsyncGenerator[Branches]:
     """A task group whose first exception is raised as it is, whatever it is: not in a group."""
-    async with anyio.create_task_group() as group:
-        branches = Branches(group)
+    group = anyio.create_task_group()
+    branches = Branches(group)
+    async with group:
         try:
             yield branches
-        except anyio.get_cancelled_exc_class():
+        except (anyio.get_cancelled_exc_class(), GeneratorExit):
             raise
         except BaseException as error:
             branches.fail(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,7 +11,7 @@ from agentrt.generation import Usage
 from agentrt.programs.transcript import Transcript
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from agentrt.messages import ToolCall
     from agentrt.programs.generating import Result
@@ -75,6 +76,16 @@ class Conversation:
     def rewind(self, transcript: Transcript) -> None:
         """Goes back to what had been said then; named generations are kept."""
         self._transcript = transcript
+
+    @contextmanager
+    def restored_on_error(self) -> Generator[None]:
+        """Where the block fails, this is as it was before: what was said, and the named results."""
+        before = self._transcript, dict(self.results), dict(self.joined)
+        try:
+            yield
+        except BaseException:
+            self._transcript, self.results, self.joined = before
+            raise
 
     def text(self, text: str) -> None:
         """Adds to a plain prompt, with no roles and no template."""

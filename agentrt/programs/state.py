@@ -95,8 +95,11 @@ class State(Conversation):
         outer = origin if isinstance(origin, State) else None
         runtime = outer.runtime if outer is not None else cast("Runtime | None", origin)
         super().__init__(runtime if runtime is not None else current_runtime(), outer)
-        seed = outer._place.seed if outer is not None else defaults.pop("seed", None)
-        self._place = Place(here().next_seed() if seed is None else seed)
+        if outer is not None:
+            (self._place,) = outer._place.branches(1)
+        else:
+            seed = defaults.pop("seed", None)
+            self._place = Place(here().next_seed() if seed is None else seed)
         self._defaults = outer._defaults if outer is not None else defaults
         self._span: Span | None = None
         self._run: object | None = None
@@ -281,7 +284,7 @@ class State(Conversation):
         self._span, self._branches, self._run = span, [], object()
         self._defaults = {**self._defaults, **defaults}
         if "seed" in self._defaults:
-            self._place = Place(self._defaults.pop("seed"), self._place.path)
+            self._place = Place(self._defaults.pop("seed"), self._place.path)  # pyright: ignore
         token = _runs.set((*runs, self._run))
         try:
             with self._place.entered():
