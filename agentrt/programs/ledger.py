@@ -14,6 +14,7 @@ import sqlite3
 from collections import Counter
 from contextlib import contextmanager
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self, TypeVar, get_type_hints
 
 import anyio
@@ -160,8 +161,10 @@ def _results_of(program: Callable[..., Any]) -> TypeAdapter[Any]:
     function = plain(program)
     name = getattr(program, "__qualname__", repr(program))
     try:
-        hints = get_type_hints(function, include_extras=True)
-        return TypeAdapter(hints["return"])
+        # Alone: the types of what it takes may be there for type checkers only.
+        returned = SimpleNamespace(__annotations__={"return": function.__annotations__["return"]})
+        names = getattr(function, "__globals__", {})
+        return TypeAdapter(get_type_hints(returned, names, include_extras=True)["return"])
     except KeyError:
         raise InvalidRequest(
             f"resume= keeps results by their type, and {name} has no return type; annotate it"
