@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from agentrt.errors import InvalidRequest
+from agentrt.errors import InvalidRequest, Retry, UsageError
 from agentrt.programs.arguments import check_text, wrong
+from agentrt.programs.asking import awaited
 from agentrt.schema import (
     compile_choices,
     compile_regex,
@@ -136,3 +137,18 @@ def _key(kind: Any) -> Hashable:
     except TypeError:
         return repr(kind)
     return kind
+
+
+async def objection(check: Callable[[T], Any] | None, value: T) -> str | None:
+    """Why `check` will not have a value; None where it will."""
+    if check is None:
+        return None
+    try:
+        verdict = await awaited(check(value))
+    except Retry as retry:
+        return retry.reason
+    except UsageError:  # a mistake in the check itself is nothing to tell the model
+        raise
+    except ValueError as error:
+        return str(error)
+    return "it does not pass the check." if verdict is False else None

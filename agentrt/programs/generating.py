@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
 
 from pydantic import ValidationError
 
+from agentrt.generation import Completion, FinishReason
 from agentrt.programs.budget import reserved
 from agentrt.programs.repair import Repairs
 from agentrt.trace import SpanKind, attributes, span
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
     from agentrt.errors import Attempt
-    from agentrt.generation import Completion, SamplingParams, Selection, Usage
+    from agentrt.generation import SamplingParams, Selection, Usage
     from agentrt.matching import Constraint
     from agentrt.programs.answers import Answer
     from agentrt.programs.budget import Grant
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.streaming import CompletionStream
 
 T = TypeVar("T")
+C = TypeVar("C", bound=str)
 
 MAX_TOKENS = 512
 """Output tokens of a generation that names no `max_tokens`."""
@@ -101,6 +103,20 @@ class Call(TypedDict):
     priority: int
     timeout: float | None
     namespace: str
+
+
+def selected(found: Selection, choices: Sequence[C]) -> Result[C]:
+    """A choice as the generation that it takes the place of."""
+    best = found.choices[found.index]
+    completion = Completion(
+        found.text,
+        tuple(logprob.token_id for logprob in best.logprobs),
+        FinishReason.STOP,
+        usage=found.usage,
+        timings=found.timings,
+        logprobs=best.logprobs,
+    )
+    return Result(choices[found.index], found.text, completion, selection=found)
 
 
 async def generated(

@@ -7,22 +7,14 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast, overload
 
-from agentrt.errors import (
-    AnswerRejected,
-    Attempt,
-    InvalidRequest,
-    PromptTooLong,
-    Retry,
-    UsageError,
-)
-from agentrt.generation import Completion, FinishReason, SamplingOptions
-from agentrt.programs.answers import answer_of, texts_of
+from agentrt.errors import AnswerRejected, Attempt, InvalidRequest, PromptTooLong
+from agentrt.generation import SamplingOptions
+from agentrt.programs.answers import answer_of, objection, texts_of
 from agentrt.programs.arguments import check_count, check_function, check_name, wrong
-from agentrt.programs.asking import awaited
 from agentrt.programs.budget import reserved
 from agentrt.programs.combine import gather
 from agentrt.programs.conversation import Conversation
-from agentrt.programs.generating import Asking, Result, counted, generated, granted, mended
+from agentrt.programs.generating import Asking, counted, generated, granted, mended, selected
 from agentrt.programs.places import Place, here
 from agentrt.programs.streams import Growth, StateStream
 from agentrt.runtime.checks import check_call, make_params
@@ -33,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 
     from agentrt.programs.answers import Answer
+    from agentrt.programs.generating import Result
     from agentrt.programs.transcript import Transcript
     from agentrt.runtime.selecting import Normalisation
     from agentrt.schema import Partial
@@ -216,19 +209,9 @@ class State(Conversation):
             async with reserved(0, 0) as grant:
                 found = await self.runtime.select(prompt, given, by=by, timeout=grant.timeout)
         self._tally.add(found.usage)
-        best = found.choices[found.index]
-        tokens = tuple(logprob.token_id for logprob in best.logprobs)
-        completion = Completion(
-            found.text,
-            tokens,
-            FinishReason.STOP,
-            usage=found.usage,
-            timings=found.timings,
-            logprobs=best.logprobs,
-        )
-        chosen = given[found.index]
-        self._keep(name, Result(chosen, found.text, completion, selection=found), before)
-        return chosen
+        result = selected(found, given)
+        self._keep(name, result, before)
+        return result.value
 
     def fork(self, count: int) -> list[State]:
         """`count` states that go on from here, each its own way.
@@ -329,7 +312,7 @@ class State(Conversation):
                 except AnswerRejected as error:
                     raise error.after(attempts) from error.__cause__
             attempts += result.attempts
-            reason = await _objection(check, result.value)
+            reason = await objection(check, result.value)
             if reason is None:
                 return replace(result, attempts=tuple(attempts))
             attempts.append(Attempt(result.text, "", reason))
@@ -386,18 +369,3 @@ class State(Conversation):
             state._span = start_span(SpanKind.BRANCH, name, parent=self._span)
             self._branches.append(state._span)
         return state
-
-
-async def _objection(check: Callable[[T], Any] | None, value: T) -> str | None:
-    """Why `check` will not have a value; None where it will."""
-    if check is None:
-        return None
-    try:
-        verdict = await awaited(check(value))
-    except Retry as retry:
-        return retry.reason
-    except UsageError:  # a mistake in the check itself is nothing to tell the model
-        raise
-    except ValueError as error:
-        return str(error)
-    return "it does not pass the check." if verdict is False else None
