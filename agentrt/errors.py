@@ -21,6 +21,7 @@ is changed. A :class:`RunError` is a run that failed: the call was well formed. 
     |  |- GenerationFailed       this request failed alone (non-finite logits, an empty mask)
     |  |- AnswerRejected         no answer passed its validators within the limit of attempts
     |  |- BudgetExhausted        a budget of tokens, calls or seconds has not enough left
+    |  |- CancelledBranch        something awaited was cancelled, by none of the scopes around it
     |  |- ToolFailed             a tool raised, and was to pass that up; `__cause__` is why
     |  |- ToolDenied             a tool call was not approved
     |  |- ReplayDrift            a replayed program asks for what its record does not have
@@ -162,20 +163,40 @@ class AnswerRejected(RunError):
         )
         self.wanted = wanted
         self.attempts = tuple(attempts)
+        self.why = why
+
+    def after(self, earlier: Sequence[Attempt]) -> AnswerRejected:
+        """The same error with the attempts before."""
+        return AnswerRejected(self.wanted, [*earlier, *self.attempts], self.why)
 
 
 class BudgetExhausted(RunError):
-    """A budget has not enough left for what was to start; `what` is tokens, calls or seconds."""
+    """A budget has not enough left for what was to start; `what` is tokens, calls or seconds.
 
-    def __init__(self, what: str, limit: float, spent: float, needed: float) -> None:
+    `held` is what streams that are not being read keep of it.
+    """
+
+    def __init__(
+        self, what: str, limit: float, spent: float, needed: float, held: float = 0
+    ) -> None:
+        kept = f", {held:g} held by streams that are not being read" if held else ""
+        advice = "leave those streams or read them to their end, " if held else ""
         super().__init__(
-            f"the budget of {limit:g} {what} has {spent:g} spent and the next call needs at least "
-            f"{needed:g} more; raise the budget or ask for less"
+            f"the budget of {limit:g} {what} has {spent:g} spent{kept} and the next call needs at "
+            f"least {needed:g} more; {advice}raise the budget or ask for less"
         )
         self.what = what
         self.limit = limit
         self.spent = spent
         self.needed = needed
+        self.held = held
+
+
+class CancelledBranch(RunError):
+    """Something awaited was cancelled from within: no scope around it had been.
+
+    An asyncio task that somebody else cancelled, say. `__cause__` is the cancellation.
+    """
 
 
 class ToolFailed(RunError):

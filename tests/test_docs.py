@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -33,8 +34,73 @@ def test_there_are_blocks_to_run() -> None:
     assert sum(map(len, PAGES.values())) >= 8
 
 
+JOURNEY = re.compile(
+    r"^## ([^\n]*): (\d+) lines, (\d+) names?\n\n```python\n(.*?)^```", re.DOTALL | re.MULTILINE
+)
+MOST = {
+    "Extract": (3, 1),
+    "ReAct with two tools": (6, 2),
+    "Game of 24": (20, 3),
+    "Branch, solve, merge": (12, 3),
+    "Map 1,000 documents": (4, 2),
+}
+"""Lines and concepts that each of the journeys may take."""
+
+
+def lines_of(code: str) -> int:
+    """How many lines are neither blank nor imports."""
+    imports = {
+        number
+        for node in ast.parse(code).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    lines = enumerate(code.splitlines(), 1)
+    return sum(bool(line.strip()) and number not in imports for number, line in lines)
+
+
+def names_of(code: str) -> set[str]:
+    """The names that come from agentrt."""
+    nodes = list(ast.walk(ast.parse(code)))
+    imported = {
+        name.name
+        for node in nodes
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("agentrt")
+        for name in node.names
+    }
+    return imported | {
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "agentrt"
+    }
+
+
+def test_the_journeys_take_the_lines_and_names_they_say_and_no_more_than_they_may() -> None:
+    page = (ROOT / "docs" / "journeys.md").read_text(encoding="utf-8")
+    found = {
+        name: (int(lines), int(names), code) for name, lines, names, code in JOURNEY.findall(page)
+    }
+    assert list(found) == list(MOST)
+    for name, (lines, names, code) in found.items():
+        assert (lines_of(code), len(names_of(code))) == (lines, names), name
+        assert lines <= MOST[name][0], name
+        assert names <= MOST[name][1], name
+
+
+SLOW = {"journeys.md"}  # a thousand documents
+
+
 @pytest.mark.model
-@pytest.mark.parametrize("page", [name for name, blocks in PAGES.items() if blocks])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+        for name, blocks in PAGES.items()
+        if blocks
+    ],
+)
 def test_every_block_of_a_page_runs(page: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", RUN_ALL],

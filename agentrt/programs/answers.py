@@ -5,9 +5,11 @@ from __future__ import annotations
 import reprlib
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from agentrt.errors import InvalidRequest
+from agentrt.errors import InvalidRequest, Retry, UsageError
+from agentrt.programs.arguments import check_text, wrong
+from agentrt.programs.asking import awaited
 from agentrt.schema import (
     compile_choices,
     compile_regex,
@@ -57,9 +59,10 @@ async def answer_of(
         given = " and ".join([*([] if kind is str else [f"the type {name_of(kind)}"]), *named])
         raise InvalidRequest(f"{given} were given; an answer is asked for in one way at a time")
     if choices is not None:
-        texts = _checked(choices)
+        texts = tuple(dict.fromkeys(texts_of(choices)))
         return await _kept(("choices", texts), vocabulary, partial(_of_choices, texts))
     if regex is not None:
+        check_text("regex", regex)
         return await _kept(("regex", regex), vocabulary, partial(_of_regex, regex))
     if kind is str:
         return Answer("text", None, str)
@@ -106,12 +109,26 @@ def name_of(kind: Any) -> str:
     return str(kind).replace("typing.", "")
 
 
-def _checked(choices: Sequence[object]) -> tuple[str, ...]:
-    if isinstance(choices, str) or not all(isinstance(c, str) for c in choices):
-        raise InvalidRequest(f"choices={choices!r}; give a sequence of texts")
-    if not choices or not all(choices):
-        raise InvalidRequest("choices are one or more texts, none of them empty")
-    return tuple(dict.fromkeys(cast("Sequence[str]", choices)))
+def texts_of(choices: Any) -> tuple[str, ...]:
+    """The choices as texts. Raises InvalidRequest for none, empty ones and what is no text."""
+    texts: list[Any] = [] if isinstance(choices, str) else _listed(choices)
+    for text in texts:
+        if not isinstance(text, str) or not text:
+            raise wrong("choices", texts, "texts that are not empty")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise wrong("choices", texts, f"texts that are valid Unicode ({error})") from error
+    if not texts:
+        raise wrong("choices", choices, "one text or more, in a list")
+    return tuple(texts)
+
+
+def _listed(choices: Any) -> list[Any]:
+    try:
+        return list(choices)
+    except TypeError:
+        return []
 
 
 def _key(kind: Any) -> Hashable:
@@ -120,3 +137,18 @@ def _key(kind: Any) -> Hashable:
     except TypeError:
         return repr(kind)
     return kind
+
+
+async def objection(check: Callable[[T], Any] | None, value: T) -> str | None:
+    """Why `check` will not have a value; None where it will."""
+    if check is None:
+        return None
+    try:
+        verdict = await awaited(check(value))
+    except Retry as retry:
+        return retry.reason
+    except UsageError:  # a mistake in the check itself is nothing to tell the model
+        raise
+    except ValueError as error:
+        return str(error)
+    return "it does not pass the check." if verdict is False else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from agentrt.programs.arguments import check_count
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Hashable
 
@@ -34,6 +36,7 @@ async def numbered(
 
     A line that the model repeats is dropped, so that there may be fewer.
     """
+    check_count("count", count, 1)
     lines = r"\n".join(rf"{number}\. {item}" for number in range(1, count + 1))
     listing = await s.gen(regex=lines, max_tokens=max_tokens)
     items = [line.split(". ", 1)[1].strip() for line in listing.split("\n")]

@@ -10,17 +10,24 @@ from __future__ import annotations
 
 import math
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import anyio
 
-from agentrt.errors import BudgetExhausted, InvalidRequest
+from agentrt.errors import (
+    BudgetExhausted,
+    DeadlineExceeded,
+    InvalidRequest,
+    QueueFull,
+    UsageError,
+)
+from agentrt.programs.arguments import check_count, check_number
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Generator
     from contextvars import Token
     from types import TracebackType
 
@@ -31,9 +38,14 @@ class Budget:
     """Limits on output tokens, on calls to the model, and on seconds since the block was entered.
 
     A generation reserves the most tokens it may write before it starts and gives back what it did
-    not write. Where others hold reservations it waits for them to settle; where nobody does it
-    makes do with what is left, and raises BudgetExhausted if that is too little to begin. Prompt
-    tokens do not count, so that a result never depends on what happened to be cached.
+    not write. Where others that run hold reservations it waits for them to settle, within its own
+    `timeout` and the budgets' seconds; where nobody does it makes do with what is left, and raises
+    BudgetExhausted if that is too little to begin. A stream that is not being read keeps what it
+    reserved, and is not waited for: whoever asks may be what it waits for. Prompt tokens do not
+    count, so that a result never depends on what happened to be cached; what was written before an
+    interruption does.
+
+    A task that outlives the block it was started in keeps to its limits.
     """
 
     def __init__(
@@ -43,19 +55,23 @@ class Budget:
         calls: int | None = None,
         seconds: float | None = None,
     ) -> None:
-        for name, given in (("tokens", tokens), ("calls", calls), ("seconds", seconds)):
-            if given is not None and not 0 <= given < math.inf:
-                raise InvalidRequest(f"{name}={given!r}; a budget is 0 or more, or None for none")
+        for name, given in (("tokens", tokens), ("calls", calls)):
+            if given is not None:
+                check_count(name, given, unless=", or None for no limit")
+        if seconds is not None:
+            check_number("seconds", seconds, "a number, 0 or more, or None for no limit")
         self.tokens = tokens
         self.calls = calls
         self.seconds = seconds
         self.tokens_spent = 0
         self.calls_spent = 0
         self._reserved = 0
+        self._parked = 0  # of what is reserved: by streams that are not being read
+        self._news: anyio.Event | None = None
         self._began: float | None = None
-        self._outer: Budget | None = None
+        self._chain: tuple[Budget, ...] = (self,)
         self._token: Token[Budget | None] | None = None
-        self._settled: list[anyio.Event] = []
+        self._is_void = False
 
     def fresh(self) -> Budget:
         """Another budget of the same limits, nothing spent."""
@@ -67,9 +83,11 @@ class Budget:
         return f"Budget({limits})"
 
     def __enter__(self) -> Self:
-        if self._token is not None:
+        around = tuple(_around())
+        if self._token is not None or self in around:
             raise InvalidRequest("this budget is already in use; make another, or `fresh()`")
-        self._outer = _innermost.get()
+        self._chain = (self, *around)
+        self._is_void = False
         self._began = time.monotonic()
         self._token = _innermost.set(self)
         return self
@@ -81,7 +99,12 @@ class Budget:
         trace: TracebackType | None,
     ) -> None:
         assert self._token is not None
-        _innermost.reset(self._token)
+        try:
+            _innermost.reset(self._token)
+        except ValueError:
+            # Left in another context than entered, as fixtures are. It cannot be taken out of that
+            # one, so it counts no longer wherever it still stands.
+            self._is_void = True
         self._token = None
 
     @property
@@ -104,11 +127,10 @@ class Budget:
     @property
     def chain(self) -> list[Budget]:
         """This budget and those around it, inside out."""
-        outer = self._outer.chain if self._outer is not None else []
-        return [self, *outer]
+        return [each for each in self._chain if not each._is_void]
 
-    def start_call(self) -> None:
-        """Counts a call. Raises BudgetExhausted where no call or no time is left."""
+    def check_call(self) -> None:
+        """Raises BudgetExhausted where no call or no time is left."""
         if self.calls_left < 1:
             raise BudgetExhausted("calls", self.calls or 0, self.calls_spent, 1)
         if self.seconds_left <= 0:
@@ -117,27 +139,44 @@ class Budget:
     def out_of_time(self) -> BudgetExhausted:
         return BudgetExhausted("seconds", self.seconds or 0, round(self.seconds_spent, 3), 0)
 
+    def rest(self, at_least: int) -> int:
+        """The tokens that are left. Raises BudgetExhausted where they are too few."""
+        if self.tokens_left < at_least:
+            limit = self.tokens or 0
+            raise BudgetExhausted("tokens", limit, self.tokens_spent, at_least, self._parked)
+        return int(self.tokens_left)
+
     def hold(self, tokens: int) -> None:
+        """Takes a call and a reservation of tokens."""
+        self.calls_spent += 1
         self._reserved += tokens
 
     def settle(self, held: int, spent: int) -> None:
         """Gives back a reservation of which `spent` tokens were written."""
         self._reserved -= held
         self.tokens_spent += spent
-        waiting, self._settled = self._settled, []
-        for event in waiting:
-            event.set()
+        self._tell()
+
+    def park(self, tokens: int) -> None:
+        """So much of what is reserved will not be given back by itself; less, if negative."""
+        self._parked += tokens
+        self._tell()
 
     @property
     def is_held(self) -> bool:
         """Whether something that runs may still give tokens back."""
-        return self._reserved > 0
+        return self._reserved > self._parked
 
-    def settling(self) -> anyio.Event:
-        """Set when a reservation is next given back."""
-        event = anyio.Event()
-        self._settled.append(event)
-        return event
+    async def change(self) -> None:
+        """Waits until a reservation is given back, or is no longer worth waiting for."""
+        if self._news is None:
+            self._news = anyio.Event()
+        await self._news.wait()
+
+    def _tell(self) -> None:
+        if self._news is not None:
+            self._news.set()
+            self._news = None
 
 
 @dataclass(slots=True)
@@ -146,75 +185,106 @@ class Grant:
 
     tokens: int
     timeout: float | None
+    budgets: tuple[Budget, ...] = ()
     spent: int = 0
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether there is a budget to which every token counts."""
+        return any(each.tokens is not None for each in self.budgets)
+
+    @contextmanager
+    def parked(self) -> Generator[None]:
+        """While whoever reads the generation is busy: others do not wait for what this holds."""
+        for each in self.budgets:
+            each.park(self.tokens)
+        try:
+            yield
+        finally:
+            for each in self.budgets:
+                each.park(-self.tokens)
 
 
 def current_budget() -> Budget | None:
     """The innermost budget this task is inside of."""
-    return _innermost.get()
+    return next(iter(_around()), None)
 
 
 def seconds_left() -> float | None:
     """How long what starts now may take by the budgets it is in; None without such a limit."""
-    budget = _innermost.get()
-    left = min((b.seconds_left for b in budget.chain), default=math.inf) if budget else math.inf
+    left = min((each.seconds_left for each in _around()), default=math.inf)
     return None if left == math.inf else max(left, 0.0)
 
 
 def check_time() -> None:
     """Raises BudgetExhausted where a budget's seconds are over."""
-    budget = _innermost.get()
-    for each in budget.chain if budget is not None else ():
+    for each in _around():
         if each.seconds_left <= 0:
             raise each.out_of_time()
 
 
 def out_of_time() -> BudgetExhausted:
     """The error of the budget whose seconds end first; there must be one."""
-    budget = _innermost.get()
-    assert budget is not None
-    return min(budget.chain, key=lambda each: each.seconds_left).out_of_time()
+    return min(_around(), key=lambda each: each.seconds_left).out_of_time()
 
 
 @asynccontextmanager
-async def reserved(wanted: int, at_least: int) -> AsyncGenerator[Grant]:
-    """Reserves up to `wanted` output tokens of every budget around, no fewer than `at_least`.
+async def reserved(
+    wanted: int, at_least: int, timeout: float | None = None
+) -> AsyncGenerator[Grant]:
+    """Reserves a call and up to `wanted` output tokens of every budget around, at least `at_least`.
 
-    Raises BudgetExhausted where a budget cannot give them.
+    Waiting for tokens counts towards `timeout` seconds. A call that was not begun, or that the
+    runtime refused, is not charged. Raises BudgetExhausted where a budget cannot give what is
+    needed, DeadlineExceeded.
     """
-    budget = _innermost.get()
-    if budget is None:
-        yield Grant(wanted, None)
-        return
-    chain = budget.chain
-    for each in chain:
-        each.start_call()
-    for each in chain:
-        each.calls_spent += 1
-    tokens = await _free(chain, wanted, max(at_least, 1))
-    grant = Grant(tokens, seconds_left())
-    for each in chain:
+    budgets = tuple(_around())
+    began = time.monotonic()
+    limits = [seconds for seconds in (timeout, seconds_left()) if seconds is not None]
+    tokens = await _free(budgets, wanted, at_least, min(limits, default=math.inf))
+    left = max(min(limits) - (time.monotonic() - began), 0.0) if limits else None
+    grant = Grant(tokens, left, budgets)
+    for each in budgets:
         each.hold(tokens)
     try:
         yield grant
+    except (UsageError, QueueFull):  # it never reached the model
+        for each in budgets:
+            each.calls_spent -= 1
+        raise
+    except DeadlineExceeded:
+        check_time()  # the budget's end, if it was that, and not the call's own
+        raise
     finally:
-        for each in chain:
+        for each in budgets:
             each.settle(tokens, grant.spent)
 
 
-async def _free(chain: list[Budget], wanted: int, at_least: int) -> int:
-    """How many tokens may be taken now: all that is wanted, or what is left once nobody waits."""
-    while True:
-        tightest = min(chain, key=lambda budget: budget.tokens_left)
-        if tightest.tokens_left >= wanted:
-            return wanted
-        if tightest.is_held:
-            await tightest.settling().wait()
-        elif tightest.tokens_left >= at_least:
-            return int(tightest.tokens_left)
-        else:
-            limit = tightest.tokens or 0
-            raise BudgetExhausted("tokens", limit, tightest.tokens_spent, at_least)
+async def _free(budgets: tuple[Budget, ...], wanted: int, at_least: int, seconds: float) -> int:
+    """How many tokens may be taken: all that is wanted, or what is left once nobody waits."""
+    try:
+        with anyio.fail_after(seconds):
+            while True:
+                for each in budgets:
+                    each.check_call()
+                tightest = min(budgets, key=lambda budget: budget.tokens_left, default=None)
+                if tightest is None or tightest.tokens_left >= wanted:
+                    return wanted
+                if not tightest.is_held:
+                    return tightest.rest(at_least)
+                await tightest.change()
+    except TimeoutError:
+        check_time()
+        raise DeadlineExceeded(
+            f"{seconds:.3g} s passed in waiting for tokens of the budget, which others hold; give "
+            "it more time or a larger budget"
+        ) from None
+
+
+def _around() -> list[Budget]:
+    """The budgets this task is inside of, inside out."""
+    innermost = _innermost.get()
+    return innermost.chain if innermost is not None else []
 
 
 def _left(limit: float | None, spent: float) -> float:

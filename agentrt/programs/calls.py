@@ -22,8 +22,9 @@ from agentrt.errors import (
     ToolFailed,
 )
 from agentrt.messages import ToolCall
+from agentrt.programs.arguments import check_count, check_word
 from agentrt.programs.budget import out_of_time, seconds_left
-from agentrt.programs.combine import gather
+from agentrt.programs.combine import gather, uncancelled
 from agentrt.programs.tools import AnyTool, Tool, as_text, as_tools, called
 from agentrt.programs.turns import say, say_calls, say_results
 from agentrt.trace import SpanKind, attributes, span
@@ -87,12 +88,12 @@ async def call_tools(
     After an exception the state is as it was before.
     """
     known = as_tools(tools)
-    if most < 1:
-        raise InvalidRequest(f"most={most!r}; at least one call must be allowed")
+    check_count("most", most, 1)
+    check_word("choose", choose, ("written", "likeliest"))
     if choose == "likeliest" and most > 1:
         raise InvalidRequest('choose="likeliest" makes one call at a time; leave out most')
     before = s.transcript
-    try:
+    with s.restored_on_error():
         if choose == "likeliest":
             asked = await _likeliest(s, known, options)
         else:
@@ -100,10 +101,7 @@ async def call_tools(
         say_calls(s, before, [each.call for each in asked])
         results = await _run(s, asked)
         say_results(s, [(each.call, each.text) for each in results])
-    except BaseException:
-        s.rewind(before)
-        raise
-    return results
+        return results
 
 
 @lru_cache(maxsize=128)
@@ -179,7 +177,7 @@ async def _recorded(s: State, asked: _Asked, denial: str | None) -> ToolResult:
                 raise ToolDenied(call.name, call.arguments, denial)
             text = s.runtime.recorded_tool(call.name, call.arguments)
             if text is None:
-                value = await chosen.run(asked.arguments)
+                value = await uncancelled(chosen.run(asked.arguments))
                 text = as_text(value)
             else:
                 value = chosen.returned(text)

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from agentrt.errors import InvalidRequest
+from agentrt.programs.arguments import check_count
 from agentrt.programs.state import State
 from agentrt.programs.transcript import Transcript
 
@@ -84,9 +85,12 @@ class Chat:
 
     def forget(self, turns: int = 1) -> None:
         """Drops the oldest `turns` questions with their answers; the system message stays."""
+        check_count("turns", turns)
         messages = self.messages
         asked = [index for index, message in enumerate(messages) if message.role == "user"]
         if turns > len(asked):
             raise InvalidRequest(f"there are {len(asked)} turns to forget, not {turns}")
+        if not turns:
+            return
         start, end = asked[0], [*asked, len(messages)][turns]
         self._state.rewind(Transcript((*messages[:start], *messages[end:])))

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
-from contextlib import nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import anyio
 
-from agentrt.errors import InvalidRequest
+from agentrt.errors import CancelledBranch, InvalidRequest
+from agentrt.programs.arguments import check_count
+from agentrt.programs.places import here
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Generator
+
+    from anyio.abc import TaskGroup
 
 T = TypeVar("T")
 
@@ -18,15 +27,22 @@ T = TypeVar("T")
 async def gather(*awaitables: Awaitable[T], limit: int | None = None) -> list[T]:
     """Awaits all of them at once (at most `limit` at a time); their results, in order.
 
-    The first exception cancels the others and is raised as it is. Leaving early, in whatever way,
-    leaves nothing running.
+    The first exception cancels the others and is raised as it is; CancelledBranch is that of one
+    that was cancelled by itself. Leaving early, in whatever way, leaves nothing running.
     """
     results: list[Any] = [None] * len(awaitables)
+    places = here().branches(len(awaitables))
+    with _owned(awaitables):
+        gate = nullcontext() if limit is None else anyio.Semaphore(check_count("limit", limit, 1))
 
-    async def keep(index: int, awaitable: Awaitable[T]) -> None:
-        results[index] = await awaitable
+        async def keep(index: int) -> None:
+            async with gate:
+                with places[index].entered():
+                    results[index] = await awaitables[index]
 
-    await _run_all([keep(i, each) for i, each in enumerate(awaitables)], awaitables, limit)
+        async with branching() as branches:
+            for index in range(len(awaitables)):
+                branches.start(keep, index)
     return results
 
 
@@ -35,29 +51,83 @@ async def race(*awaitables: Awaitable[T]) -> T:
 
     Raises the first of the exceptions where all of them fail.
     """
-    if not awaitables:
-        raise InvalidRequest("race() has nothing to wait for; give it one awaitable or more")
     won: list[T] = []
     lost: list[Exception] = []
+    places = here().branches(len(awaitables))
+    if not awaitables:
+        raise InvalidRequest("race() has nothing to wait for; give it one awaitable or more")
 
-    async def run(awaitable: Awaitable[T], scope: anyio.CancelScope) -> None:
+    async def run(index: int, branches: Branches) -> None:
         try:
-            result = await awaitable
+            with places[index].entered():
+                won.append(await uncancelled(awaitables[index]))
         except Exception as error:
             lost.append(error)
         else:
-            won.append(result)
-            scope.cancel()
+            branches.cancel()
 
-    try:
-        async with anyio.create_task_group() as group:
-            for awaitable in awaitables:
-                group.start_soon(run, awaitable, group.cancel_scope)
-    finally:
-        _close(awaitables)
+    with _owned(awaitables):
+        async with branching() as branches:
+            for index in range(len(awaitables)):
+                branches.start(run, index, branches)
     if won:
         return won[0]
     raise lost[0]
+
+
+class Branches:
+    """Tasks of one group; the first exception of any of them cancels the others."""
+
+    def __init__(self, group: TaskGroup) -> None:
+        self._group = group
+        self.failure: BaseException | None = None
+
+    def start(self, run: Callable[..., Awaitable[None]], *args: Any) -> None:
+        self._group.start_soon(self._guarded, run, *args)
+
+    def cancel(self) -> None:
+        self._group.cancel_scope.cancel()
+
+    def fail(self, error: BaseException) -> None:
+        self.failure = self.failure or error
+        self.cancel()
+
+    async def _guarded(self, run: Callable[..., Awaitable[None]], *args: Any) -> None:
+        try:
+            await uncancelled(run(*args))
+        except (anyio.get_cancelled_exc_class(), GeneratorExit):
+            raise
+        except BaseException as error:
+            self.fail(error)
+
+
+@asynccontextmanager
+async def branching() -> AsyncGenerator[Branches]:
+    """A task group whose first exception is raised as it is, whatever it is: not in a group."""
+    group = anyio.create_task_group()
+    branches = Branches(group)
+    async with group:
+        try:
+            yield branches
+        except (anyio.get_cancelled_exc_class(), GeneratorExit):
+            raise
+        except BaseException as error:
+            branches.fail(error)
+    if branches.failure is not None:
+        raise branches.failure
+
+
+async def uncancelled(awaitable: Awaitable[T]) -> T:
+    """Awaits. Raises CancelledBranch where that ends cancelled and no scope around it was."""
+    try:
+        return await awaitable
+    except anyio.get_cancelled_exc_class() as cancelled:
+        if anyio.current_effective_deadline() == -math.inf:
+            raise
+        raise CancelledBranch(
+            "what was awaited was cancelled from within, and no scope around it was; look for "
+            "what cancels tasks of its own accord"
+        ) from cancelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,37 +157,18 @@ def vote(answers: list[T], key: Callable[[T], Hashable] | None = None) -> Vote[T
     return Vote(answers[keys.index(best)], dict(counts))
 
 
-async def _run_all(
-    tasks: list[Coroutine[Any, Any, None]],
-    awaitables: tuple[Awaitable[Any], ...],
-    limit: int | None,
-) -> None:
-    if limit is not None and limit < 1:
-        raise InvalidRequest(f"limit={limit!r}; at least one must be allowed at a time")
-    gate = anyio.Semaphore(limit) if limit is not None else nullcontext()
-    failures: list[Exception] = []
-
-    async def run(task: Coroutine[Any, Any, None], scope: anyio.CancelScope) -> None:
-        async with gate:
-            try:
-                await task
-            except Exception as error:
-                failures.append(error)
-                scope.cancel()
-
-    try:
-        async with anyio.create_task_group() as group:
-            for task in tasks:
-                group.start_soon(run, task, group.cancel_scope)
-    finally:
-        _close(tuple(tasks))
-        _close(awaitables)
-    if failures:
-        raise failures[0]
-
-
-def _close(awaitables: tuple[Awaitable[Any], ...]) -> None:
+@contextmanager
+def _owned(awaitables: tuple[Awaitable[Any], ...]) -> Generator[None]:
     """Coroutines that never got to start are closed, so that nobody is told they were forgotten."""
-    for awaitable in awaitables:
-        if isinstance(awaitable, Coroutine):
-            awaitable.close()
+    try:
+        for each in awaitables:
+            if not inspect.isawaitable(each):
+                raise InvalidRequest(
+                    f"a {type(each).__name__} was given to be awaited; call the async functions, "
+                    "and give what they return"
+                )
+        yield
+    finally:
+        for each in awaitables:
+            if isinstance(each, Coroutine):
+                each.close()

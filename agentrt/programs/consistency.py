@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agentrt.programs.arguments import check_count
 from agentrt.programs.asking import conclusion, same_text
 from agentrt.programs.combine import vote
 from agentrt.programs.program import program
@@ -67,6 +68,8 @@ async def chains_of(
 
     The state stays as it was.
     """
+
+    check_count("samples", count, 1)
 
     async def reason(branch: State, _: int) -> Chain:
         reasoning = await branch.gen(stop=["\nAnswer:", "\n\n"])

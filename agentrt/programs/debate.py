@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agentrt.errors import InvalidRequest
+from agentrt.programs.arguments import check_count
 from agentrt.programs.asking import conclusion, same_text
 from agentrt.programs.combine import Vote, vote
 from agentrt.programs.program import program
@@ -52,8 +53,9 @@ async def debate(
     (`kind` or `regex`) is what most stand by after the last round. Raises InvalidRequest for no
     agents, equal ones or no rounds, and what `State.gen` raises.
     """
-    if not agents or rounds < 1 or len(set(agents)) < len(agents):
-        raise InvalidRequest("a debate has one round or more, and agents that are all different")
+    check_count("rounds", rounds, 1)
+    if not agents or len(set(agents)) < len(agents):
+        raise InvalidRequest("a debate has one agent or more, all of them different")
     s.user(f"The question under debate: {question}")
 
     async def speak(branch: State, agent: str) -> Speech:

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
 
 from pydantic import ValidationError
 
-from agentrt.errors import DeadlineExceeded
-from agentrt.programs.budget import check_time, reserved
+from agentrt.generation import Completion, FinishReason
+from agentrt.programs.budget import reserved
 from agentrt.programs.repair import Repairs
 from agentrt.trace import SpanKind, attributes, span
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from agentrt.errors import Attempt
-    from agentrt.generation import Completion, SamplingParams, Selection
+    from agentrt.generation import SamplingParams, Selection, Usage
     from agentrt.matching import Constraint
     from agentrt.programs.answers import Answer
     from agentrt.programs.budget import Grant
     from agentrt.runtime.runtime import Runtime
+    from agentrt.runtime.streaming import CompletionStream
 
 T = TypeVar("T")
+C = TypeVar("C", bound=str)
 
 MAX_TOKENS = 512
 """Output tokens of a generation that names no `max_tokens`."""
@@ -47,17 +50,35 @@ class Result(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """How a generation is asked for, beside its prompt and its answer."""
+    """How a generation is asked for, beside its prompt and its answer.
+
+    `count` is told what each call of it used, also of answers that are refused. `until` is when its
+    `timeout` is over, on the monotonic clock, once it has begun.
+    """
 
     params: SamplingParams
+    count: Callable[[Usage], None]
     repairs: int = 3
     priority: int = 0
     timeout: float | None = None
     namespace: str = ""
+    until: float | None = None
 
     @property
     def max_tokens(self) -> int:
         return MAX_TOKENS if self.params.max_tokens is None else self.params.max_tokens
+
+    @property
+    def seconds_left(self) -> float | None:
+        if self.until is None:
+            return self.timeout
+        return max(self.until - time.monotonic(), 0.0)
+
+    def begun(self) -> Asking:
+        """The same, whose time runs from now on."""
+        if self.timeout is None:
+            return self
+        return replace(self, until=time.monotonic() + self.timeout)
 
     def within(self, runtime: Runtime, prompt: Sequence[int]) -> Asking:
         """The same with `max_tokens` named: what the context has left, if that is less than usual.
@@ -82,6 +103,20 @@ class Call(TypedDict):
     priority: int
     timeout: float | None
     namespace: str
+
+
+def selected(found: Selection, choices: Sequence[C]) -> Result[C]:
+    """A choice as the generation that it takes the place of."""
+    best = found.choices[found.index]
+    completion = Completion(
+        found.text,
+        tuple(logprob.token_id for logprob in best.logprobs),
+        FinishReason.STOP,
+        usage=found.usage,
+        timings=found.timings,
+        logprobs=best.logprobs,
+    )
+    return Result(choices[found.index], found.text, completion, selection=found)
 
 
 async def generated(
@@ -126,8 +161,15 @@ async def completed(
     Raises BudgetExhausted, and what `Runtime.generate` raises.
     """
     async with granted(constraint, asking) as (grant, call):
-        done = await runtime.generate(prompt, constraint=constraint, **call)
-        grant.spent = done.usage.output_tokens
+        if grant.is_counted:
+            # A stream knows what was written before an interruption, which is charged as well.
+            async with counted(grant, runtime.stream(prompt, constraint=constraint, **call)) as run:
+                async for _ in run:
+                    pass
+                done = run.completion
+        else:
+            done = await runtime.generate(prompt, constraint=constraint, **call)
+        asking.count(done.usage)
         return done
 
 
@@ -136,22 +178,27 @@ async def granted(
     constraint: Constraint | None, asking: Asking
 ) -> AsyncGenerator[tuple[Grant, Call]]:
     """What a call may take of the budgets around it, and its arguments within them."""
-    at_least = constraint.min_tokens if constraint is not None else 1
-    async with reserved(asking.max_tokens, at_least) as grant:
-        timeouts = [t for t in (asking.timeout, grant.timeout) if t is not None]
-        try:
-            yield (
-                grant,
-                Call(
-                    params=asking.params.model_copy(update={"max_tokens": grant.tokens}),
-                    priority=asking.priority,
-                    timeout=min(timeouts, default=None),
-                    namespace=asking.namespace,
-                ),
-            )
-        except DeadlineExceeded:
-            check_time()  # the budget's end, if it was that, and not the call's own
-            raise
+    at_least = max(constraint.min_tokens, 1) if constraint is not None else 1
+    async with reserved(asking.max_tokens, at_least, asking.seconds_left) as grant:
+        yield (
+            grant,
+            Call(
+                params=asking.params.model_copy(update={"max_tokens": grant.tokens}),
+                priority=asking.priority,
+                timeout=grant.timeout,
+                namespace=asking.namespace,
+            ),
+        )
+
+
+@asynccontextmanager
+async def counted(grant: Grant, running: CompletionStream) -> AsyncGenerator[CompletionStream]:
+    """A stream whose tokens are charged to a grant, however it ends."""
+    try:
+        async with running:
+            yield running
+    finally:
+        grant.spent = running.output_tokens
 
 
 def _spliced(runtime: Runtime, first: Completion, kept: int, then: Completion) -> Completion:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agentrt.programs.arguments import check_count
 from agentrt.programs.asking import awaited
 from agentrt.programs.program import program
 from agentrt.programs.scoring import Rating, rate
@@ -52,6 +53,7 @@ async def best_of(
     function `(state, text) -> score` of yours, async or not. Every answer is judged in its own
     branch, whose prompt is computed already. Raises what `State.gen` raises.
     """
+    check_count("samples", samples, 1)
     s.user(prompt)
 
     async def sample(branch: State, _: int) -> Candidate:

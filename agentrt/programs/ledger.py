@@ -7,15 +7,17 @@ answers, but nothing that runs.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import inspect
 import json
 import sqlite3
 from collections import Counter
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self, get_type_hints
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Self, TypeVar, get_type_hints
 
+import anyio
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
@@ -27,7 +29,13 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+T = TypeVar("T")
+
 _APPLICATION = 0x61675254  # SQLite's application_id: what kind of file it is
+_LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_AGAIN_S = 0.02
+PATIENCE_S = 5.0
+"""Seconds to wait for a file that another process has locked."""
 _TABLE = "CREATE TABLE IF NOT EXISTS finished (key BLOB PRIMARY KEY, result TEXT) WITHOUT ROWID"
 
 
@@ -47,17 +55,18 @@ class Ledger:
         self._seen: Counter[bytes] = Counter()
         self._file: sqlite3.Connection | None = None
 
-    def __enter__(self) -> Self:
+    async def __aenter__(self) -> Self:
         with self._errors():
-            self._file = sqlite3.connect(self._path, isolation_level=None)
-            try:
-                self._prepare(self._file)
-            except BaseException:
-                self.__exit__(None, None, None)
-                raise
+            # Who waits for a lock waits here, where others run meanwhile, and not in SQLite.
+            self._file = sqlite3.connect(self._path, isolation_level=None, timeout=0)
+        try:
+            await self._patiently(partial(self._prepare, self._file))
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
         return self
 
-    def __exit__(
+    async def __aexit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
@@ -81,21 +90,20 @@ class Ledger:
         self._seen[digest] += 1
         return digest + self._seen[digest].to_bytes(4, "big")
 
-    def find(self, key: bytes) -> tuple[Any] | None:
+    async def find(self, key: bytes) -> tuple[Any] | None:
         """The result that is kept under this name, if there is one."""
-        with self._errors():
-            query = "SELECT result FROM finished WHERE key = ?"
-            found = self._opened.execute(query, (key,)).fetchone()
+        query = "SELECT result FROM finished WHERE key = ?"
+        found = await self._patiently(lambda: self._opened.execute(query, (key,)).fetchone())
         try:
             return None if found is None else (self._results.validate_json(found[0]),)
         except ValidationError:
             return None  # of a return type that has changed since: it is done again
 
-    def keep(self, key: bytes, result: object) -> None:
+    async def keep(self, key: bytes, result: object) -> None:
         """Keeps a result, at once. Raises InvalidRequest for one that JSON would not give back."""
-        text = self._text(result)
-        with self._errors():
-            self._opened.execute("INSERT OR REPLACE INTO finished VALUES (?, ?)", (key, text))
+        row = (key, self._text(result))
+        insert = "INSERT OR REPLACE INTO finished VALUES (?, ?)"
+        await self._patiently(lambda: self._opened.execute(insert, row))
 
     def _text(self, result: object) -> str:
         try:
@@ -126,6 +134,19 @@ class Ledger:
         file.execute(f"PRAGMA application_id = {_APPLICATION}")
         file.execute(_TABLE)
 
+    async def _patiently(self, call: Callable[[], T]) -> T:
+        """Calls again, while another process has the file locked, for up to `PATIENCE_S`."""
+        until = anyio.current_time() + PATIENCE_S
+        with self._errors():
+            while True:
+                try:
+                    return call()
+                except sqlite3.OperationalError as error:
+                    is_locked = error.sqlite_errorcode & 0xFF in _LOCKED
+                    if not is_locked or anyio.current_time() > until:
+                        raise
+                await anyio.sleep(_AGAIN_S)
+
     @contextmanager
     def _errors(self) -> Generator[None]:
         try:
@@ -140,8 +161,10 @@ def _results_of(program: Callable[..., Any]) -> TypeAdapter[Any]:
     function = plain(program)
     name = getattr(program, "__qualname__", repr(program))
     try:
-        hints = get_type_hints(function, include_extras=True)
-        return TypeAdapter(hints["return"])
+        # Alone: the types of what it takes may be there for type checkers only.
+        returned = SimpleNamespace(__annotations__={"return": function.__annotations__["return"]})
+        names = getattr(function, "__globals__", {})
+        return TypeAdapter(get_type_hints(returned, names, include_extras=True)["return"])
     except KeyError:
         raise InvalidRequest(
             f"resume= keeps results by their type, and {name} has no return type; annotate it"
@@ -156,13 +179,13 @@ def _identity(program: Callable[..., Any]) -> str:
         source = inspect.getsource(function)
     except (OSError, TypeError):  # typed into an interpreter, or not a function
         source = ""
-    bound = (program.args, program.keywords) if isinstance(program, functools.partial) else None
+    bound = (program.args, program.keywords) if isinstance(program, partial) else None
     return repr((function.__qualname__, source, to_json(bound, fallback=repr), _model()))
 
 
 def plain(program: Callable[..., Any]) -> Any:
     """The function that does the work: of a program, its body."""
-    while isinstance(program, functools.partial):
+    while isinstance(program, partial):
         program = program.func
     function = inspect.unwrap(program)
     return function if inspect.isroutine(function) else type(function).__call__

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from agentrt.errors import AnswerRejected, Attempt, InvalidRequest, SchemaError
 from agentrt.programs.ambient import ensure_runtime
 from agentrt.programs.answers import name_of
+from agentrt.programs.arguments import check_count, check_text
 from agentrt.programs.extract import ask_for
 from agentrt.programs.program import program
 from agentrt.schema import schema_of
@@ -76,11 +77,13 @@ async def extract_long(
     for a type that is neither, AnswerRejected where a field that must be there is in no chunk or
     the type refuses the whole, and what `extract` raises.
     """
-    if not 0 <= overlap_tokens < chunk_tokens:
+    check_count("chunk_tokens", chunk_tokens, 1)
+    if check_count("overlap_tokens", overlap_tokens) >= chunk_tokens:
         raise InvalidRequest(
             f"chunk_tokens={chunk_tokens}, overlap_tokens={overlap_tokens}; a chunk is longer than "
             "its overlap"
         )
+    check_text("text", text)
     runtime = await ensure_runtime()
     chunks = cut(text, lambda piece: len(runtime.tokenize(piece)), chunk_tokens, overlap_tokens)
     return await _extract_long(kind, chunks, instructions, limit, options)

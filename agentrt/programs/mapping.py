@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-import math
 import reprlib
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Sized
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Sized,
+)
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeVar, overload
 
 import anyio
 
-from agentrt.errors import InvalidRequest, UsageError
+from agentrt.errors import UsageError
+from agentrt.programs.arguments import check_count, check_function, check_name, check_word, wrong
+from agentrt.programs.combine import branching, uncancelled
 from agentrt.programs.ledger import Ledger, plain
+from agentrt.programs.places import Place, here
 from agentrt.programs.progress import MapProgress
 from agentrt.trace import SpanKind, span
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 In = TypeVar("In")
@@ -29,6 +38,9 @@ Inputs = Iterable[In] | AsyncIterable[In]
 
 AT_ONCE = 64
 """Inputs that run at the same time where `limit` does not say."""
+
+CLOSING_S = 5.0
+"""Seconds that an async generator of inputs has to close in, where a map stops before its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +101,11 @@ async def map(
         invoices = await agentrt.map(read_invoice, pages, progress=True, resume="run.db")
 
     `limit` is how many run at once (64); inputs are drawn as there is room for them, from an
-    iterable or an async one. Results come in the order of the inputs, or of finishing with
-    `ordered=False`. An input that fails is tried `retries` times more, unless the error is a
-    UsageError, which would only come again. `on_error="collect"` puts a Failed in place of its
-    result; "raise" cancels the others and raises the error.
+    iterable or an async one; a generator is closed at the end, also at an early one. Results come
+    in the order of the inputs, or of finishing with `ordered=False`. An input that fails is tried
+    `retries` times more, unless the error is a UsageError, which would only come again.
+    `on_error="collect"` puts a Failed in place of its result; "raise" cancels the others and raises
+    the error.
 
     `resume` names an SQLite file where every finished input is noted at once: run again, also after
     a kill, only the others are done, and failed ones again. Results must come back from JSON by the
@@ -138,26 +151,24 @@ async def map_as_completed(
 
     No more than `limit` run or wait to be taken. Leaving the block stops what still runs.
     """
-    most = _checked(limit, retries, on_error)
+    most = _checked(program, inputs, limit=limit, resume=resume, retries=retries, on_error=on_error)
     name = getattr(program, "name", None) or plain(program).__name__
-    failure: Exception | None = None
-    with (
-        Ledger(resume, program) if resume is not None else nullcontext() as ledger,
-        MapProgress(name, len(inputs) if isinstance(inputs, Sized) else None, progress) as bar,
-        span(SpanKind.STEP, f"map {name}"),
-    ):
+    async with AsyncExitStack() as stack:
+        ledger = Ledger(resume, program) if resume is not None else None
+        if ledger is not None:
+            await stack.enter_async_context(ledger)
+        total = len(inputs) if isinstance(inputs, Sized) else None
+        bar = stack.enter_context(MapProgress(name, total, progress))
+        stack.enter_context(span(SpanKind.STEP, f"map {name}"))
         run = _Run(program, retries, ledger, bar)
-        async with anyio.create_task_group() as group:
+        async with branching() as branches:
             send, receive = anyio.create_memory_object_stream[Mapped[In, Any]](0)
-            group.start_soon(run.feed, inputs, send, most)
+            branches.start(run.feed, inputs, send, most)
             with receive:
                 try:
                     yield Results(receive, on_error)
-                except Exception as error:
-                    failure = error  # raised below as it is: a task group would wrap it
-                group.cancel_scope.cancel()  # before nobody receives any more
-    if failure is not None:
-        raise failure
+                finally:
+                    branches.cancel()  # before nobody receives any more
 
 
 class Results(Generic[In, Out]):
@@ -207,35 +218,37 @@ class _Run(Generic[In, Out]):
     ) -> None:
         """Draws the inputs and runs them, so many at a time, until all are done and taken."""
         room = anyio.Semaphore(most)
-        index = -1
+        place = here()
 
-        async def one(index: int, given: In) -> None:
+        async def one(index: int, given: In, place: Place) -> None:
             try:
-                await send.send(Mapped(index, given, await self._result(given)))
+                with place.entered():
+                    await send.send(Mapped(index, given, await self._result(given)))
             finally:
                 room.release()
 
         with send:
-            async with anyio.create_task_group() as group:
+            async with branching() as branches, aclosing(_drawn(inputs)) as drawn:
+                await room.acquire()
+                index = 0
                 try:
-                    await room.acquire()
-                    async for given in _drawn(inputs):
+                    async for given in drawn:
+                        branches.start(one, index, given, *place.branches(1))
                         index += 1
-                        group.start_soon(one, index, given)
                         await room.acquire()
                 except Exception as error:
-                    await send.send(Mapped(index + 1, None, _Broken(error)))  # pyright: ignore[reportArgumentType]
+                    await send.send(Mapped(index, None, _Broken(error)))  # pyright: ignore[reportArgumentType]
 
     async def _result(self, given: In) -> Out | Failed[In] | _Broken:
         try:
             key = self._ledger.key(given) if self._ledger is not None else b""
-            found = self._ledger.find(key) if self._ledger is not None else None
+            found = await self._ledger.find(key) if self._ledger is not None else None
             if found is not None:
                 self._bar.advance(restored=True)
                 return found[0]
             result = await self._tried(given)
             if self._ledger is not None and not isinstance(result, Failed):
-                self._ledger.keep(key, result)
+                await self._ledger.keep(key, result)
         except Exception as error:
             return _Broken(error)
         self._bar.advance(failed=isinstance(result, Failed))
@@ -246,26 +259,42 @@ class _Run(Generic[In, Out]):
         while True:
             attempts += 1
             try:
-                return await self._program(given)
+                return await uncancelled(self._program(given))
             except Exception as error:
                 if isinstance(error, UsageError) or attempts > self._retries:
                     return Failed(given, error, attempts)
 
 
 async def _drawn(inputs: Inputs[In]) -> AsyncGenerator[In]:
+    """The inputs, from whichever kind of iterable; generators are closed when no more are drawn."""
     if isinstance(inputs, AsyncIterable):
-        async for each in inputs:
-            yield each
+        drawn = aiter(inputs)
+        try:
+            async for each in drawn:
+                yield each
+        finally:
+            if isinstance(drawn, AsyncGenerator):
+                # What it has to undo, it may: although what stopped the map has cancelled this.
+                with anyio.move_on_after(CLOSING_S, shield=True):
+                    await drawn.aclose()
     else:
-        for each in inputs:
-            yield each
+        try:
+            for each in inputs:
+                yield each
+        finally:
+            if isinstance(inputs, Generator):
+                inputs.close()
 
 
-def _checked(limit: int | None, retries: int, on_error: str) -> int:
-    if limit is not None and not 1 <= limit < math.inf:
-        raise InvalidRequest(f"limit={limit!r}; at least one must be allowed at a time")
-    if retries < 0:
-        raise InvalidRequest(f"retries={retries!r}; 0 or more are wanted")
-    if on_error not in ("raise", "collect"):
-        raise InvalidRequest(f'on_error={on_error!r}; "raise" or "collect" is wanted')
-    return AT_ONCE if limit is None else limit
+def _checked(
+    program: object, inputs: object, *, limit: Any, resume: object, retries: object, on_error: str
+) -> int:
+    """How many may run at once."""
+    check_function("program", program, "a program, or an async function of one input")
+    if not isinstance(inputs, Iterable | AsyncIterable):
+        raise wrong("inputs", inputs, "a list, a generator or another iterable of inputs")
+    if resume is not None and not isinstance(resume, Path):
+        check_name("resume", resume)
+    check_count("retries", retries)
+    check_word("on_error", on_error, ("raise", "collect"))
+    return AT_ONCE if limit is None else check_count("limit", limit, 1)

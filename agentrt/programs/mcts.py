@@ -7,7 +7,8 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agentrt.errors import BudgetExhausted, InvalidRequest
+from agentrt.errors import BudgetExhausted
+from agentrt.programs.arguments import check_count
 from agentrt.programs.combine import gather
 from agentrt.programs.program import program
 from agentrt.programs.thoughts import Expander, Thought, sampled, valued
@@ -69,8 +70,11 @@ async def monte_carlo_search(
     program's (`using(seed=...)`). A budget that runs out ends the search with what was found.
     Raises InvalidRequest, and what `State.gen` raises.
     """
-    if min(depth, iterations, branching, rollouts) < 1:
-        raise InvalidRequest("depth, iterations, branching and rollouts are all one or more")
+    for name, given in (
+        ("depth", depth), ("iterations", iterations), ("branching", branching),
+        ("rollouts", rollouts),
+    ):  # fmt: skip
+        check_count(name, given, 1)
     s.user(problem)
     root = Thought("", s)
     expander = Expander(root, generate or sampled(), evaluate or valued(), solved)

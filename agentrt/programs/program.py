@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from agentrt.errors import InvalidRequest
 from agentrt.programs.ambient import run_sync
+from agentrt.programs.arguments import check_name, wrong
+from agentrt.programs.budget import Budget
 from agentrt.programs.state import State
 from agentrt.trace import SpanKind, attributes, span
 
 if TYPE_CHECKING:
     from agentrt.generation import SamplingOptions
-    from agentrt.programs.budget import Budget
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Body = Callable[Concatenate[State, P], Awaitable[T]]
+_POSITIONAL = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    inspect.Parameter.VAR_POSITIONAL,
+)
 
 
 class Program(Generic[P, T]):
@@ -43,13 +49,16 @@ class Program(Generic[P, T]):
                 f"@program is for `async def f(s: State, ...)`; "
                 f"{getattr(body, '__name__', body)!r} is not async"
             )
+        if name is not None:
+            check_name("name", name)
+        if not isinstance(budget, Budget | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise wrong("budget", budget, "a Budget, or None")
         functools.update_wrapper(self, body)
         self.name = name or body.__name__
         self._body = body
         self._budget = budget
         self._defaults = defaults
-        signature = inspect.signature(body)
-        self.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
+        self.__signature__ = _without_state(body)
 
     async def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.on(State(), *args, **kwargs)
@@ -57,8 +66,11 @@ class Program(Generic[P, T]):
     async def on(self, state: State, /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Runs it on a state that something was said in already.
 
-        Its own defaults go before those of the state.
+        Its own defaults go before those of the state. Raises InvalidRequest while another program
+        runs on it at the same time.
         """
+        if not isinstance(state, State):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise wrong("state", state, "the State to go on from")
         described = {attributes.PROGRAM_ARGUMENTS: lambda: _described(args, kwargs)}
         with (
             span(SpanKind.PROGRAM, self.name, described, parent=state.span) as current,
@@ -117,6 +129,20 @@ def program(body: Body[P, T] | None = None, /, **options: Any) -> Any:
     if body is not None:
         return Program(body)
     return functools.partial(Program, **options)
+
+
+def _without_state(body: Callable[..., Any]) -> inspect.Signature:
+    """The signature that callers see."""
+    signature = inspect.signature(body)
+    parameters = list(signature.parameters.values())
+    if not parameters or parameters[0].kind not in _POSITIONAL:
+        raise InvalidRequest(
+            f"@program is for `async def f(s: State, ...)`; {body.__name__}{signature} takes no "
+            "state"
+        )
+    if parameters[0].kind is inspect.Parameter.VAR_POSITIONAL:
+        return signature
+    return signature.replace(parameters=parameters[1:])
 
 
 def _described(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

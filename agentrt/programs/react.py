@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agentrt.errors import InvalidRequest
+from agentrt.programs.arguments import check_count
 from agentrt.programs.asking import conclusion
 from agentrt.programs.calls import call_tools
 from agentrt.programs.program import program
@@ -56,8 +56,7 @@ async def react(
     `turns` turns it answers with what it has. `kind` or `regex` is what the answer must be. Raises
     InvalidRequest for no tools or turns, ToolFailed, ToolDenied, and what `State.gen` raises.
     """
-    if turns < 1:
-        raise InvalidRequest(f"turns={turns!r}; one or more are wanted")
+    check_count("turns", turns, 1)
     known = as_tools(tools)
     s.system(f"You answer questions step by step with the help of tools.\n{describe_tools(known)}")
     s.user(question)
@@ -65,7 +64,7 @@ async def react(
     finished = False
     while len(done) < turns:
         s.assistant("Thought: ")
-        thought = (await s.gen(regex=r"[^\n]{1,400}")).strip()
+        thought = (await s.gen(stop=["\n"])).strip()
         s.assistant("\nNext: ")
         if done and await s.select(["act", "finish"]) == "finish":
             finished = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agentrt.programs.arguments import check_count
 from agentrt.programs.asking import awaited
 from agentrt.programs.program import program
 from agentrt.programs.scoring import chance
@@ -60,6 +61,7 @@ async def reflexion(
     lessons, not from the failed attempts. Where no trial succeeds the result says so (`solved`).
     Raises what `State.gen` raises.
     """
+    check_count("trials", trials, 1)
     s.user(task)
     done: list[Trial] = []
     while True:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agentrt.programs.branch_solve_merge import numbered
+from agentrt.programs.asking import numbered
 from agentrt.programs.program import program
 
 if TYPE_CHECKING:

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast, overload
 
-from agentrt.errors import AnswerRejected, Attempt, PromptTooLong, Retry, UsageError
-from agentrt.generation import Completion, FinishReason, SamplingOptions
-from agentrt.programs.answers import answer_of
-from agentrt.programs.asking import awaited
+from agentrt.errors import AnswerRejected, Attempt, InvalidRequest, PromptTooLong
+from agentrt.generation import SamplingOptions
+from agentrt.programs.answers import answer_of, objection, texts_of
+from agentrt.programs.arguments import check_count, check_function, check_name, wrong
 from agentrt.programs.budget import reserved
 from agentrt.programs.combine import gather
 from agentrt.programs.conversation import Conversation
-from agentrt.programs.generating import Asking, Result, generated, granted, mended
+from agentrt.programs.generating import Asking, counted, generated, granted, mended, selected
+from agentrt.programs.places import Place, here
 from agentrt.programs.streams import Growth, StateStream
-from agentrt.runtime.checks import make_params
-from agentrt.runtime.runtime import current_runtime
+from agentrt.runtime.checks import check_call, make_params
+from agentrt.runtime.runtime import Runtime, current_runtime
 from agentrt.trace import SpanKind, inside, start_span
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 
     from agentrt.programs.answers import Answer
+    from agentrt.programs.generating import Result
     from agentrt.programs.transcript import Transcript
-    from agentrt.runtime.runtime import Runtime
     from agentrt.runtime.selecting import Normalisation
     from agentrt.schema import Partial
     from agentrt.trace import Span
@@ -35,7 +35,7 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 C = TypeVar("C", bound=str)
 
-_within: ContextVar[State | None] = ContextVar("agentrt_state", default=None)  # whose code runs
+_runs: ContextVar[tuple[object, ...]] = ContextVar("agentrt_runs", default=())  # around this task
 
 
 class _How(TypedDict, total=False):
@@ -73,8 +73,9 @@ class State(Conversation):
     that samples gets a seed of its own from it, by its place in the tree of forks: the same program
     on the same input then gives the same answers, in whatever order its branches run. A state made
     without a seed inside a program that has one gets its own from it, so that programs called from
-    programs (in branches, by `each`) are repeatable too. `origin` is the runtime to ask (the
-    current one unless given), or a state to go on from.
+    programs are repeatable too, also in branches of `each`, `gather`, `race` and `map`. Tasks of a
+    group made by hand know no order but that in which they come to it: give them forks or seeds.
+    `origin` is the runtime to ask (the current one unless given), or a state to go on from.
     """
 
     def __init__(
@@ -82,21 +83,23 @@ class State(Conversation):
         origin: Runtime | State | None = None,
         **defaults: Unpack[SamplingOptions],
     ) -> None:
+        if not isinstance(origin, Runtime | State | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise wrong("origin", origin, "a Runtime, a State to go on from, or nothing")
         outer = origin if isinstance(origin, State) else None
         runtime = outer.runtime if outer is not None else cast("Runtime | None", origin)
         super().__init__(runtime if runtime is not None else current_runtime(), outer)
-        self._seed = outer._seed if outer is not None else defaults.pop("seed", None)
-        if self._seed is None and (around := _within.get()) is not None:
-            self._seed = around._next_seed() if around._seed is not None else None
+        if outer is not None:
+            (self._place,) = outer._place.branches(1)
+        else:
+            seed = defaults.pop("seed", None)
+            self._place = Place(here().next_seed() if seed is None else seed)
         self._defaults = outer._defaults if outer is not None else defaults
         self._span: Span | None = None
-        self._path: tuple[int, ...] = ()
-        self._asked = 0
-        self._forks = 0
+        self._run: object | None = None
         self._branches: list[Span] = []
 
     def __repr__(self) -> str:
-        path = ".".join(map(str, self._path)) or "root"
+        path = ".".join(map(str, self._place.path)) or "root"
         return f"<State {path}: ...{self.text_so_far[-40:]!r}>"
 
     @overload
@@ -163,10 +166,14 @@ class State(Conversation):
         Raises InvalidRequest, SchemaError, AnswerRejected, BudgetExhausted, and what
         `Runtime.generate` raises.
         """
-        answer = await answer_of(kind, self.runtime.vocabulary, regex=regex, choices=choices)
+        if check is not None:
+            check_function("check", check, "a function of the value, or None")
+        check_count("retries", retries)
         name, asking = self._asking(options)
-        result = await self._accepted(answer, asking, check, retries)
-        self._keep(name, result)
+        before = self._transcript
+        answer = await answer_of(kind, self.runtime.vocabulary, regex=regex, choices=choices)
+        result = await self._accepted(answer, asking.begun(), check, retries)
+        self._keep(name, result, before)
         return result.value
 
     @overload
@@ -194,23 +201,17 @@ class State(Conversation):
 
         Scores of all choices are in `s.result(name).selection`. See `Runtime.select` for `by`.
         """
-        with self._asked_from(self._transcript) as prompt:
-            async with reserved(0, 0):
-                found = await self.runtime.select(prompt, choices, by=by)
+        if name is not None:
+            check_name("name", name)
+        given = cast("tuple[C, ...]", texts_of(choices))
+        before = self._transcript
+        with self._asked_from(before) as prompt:
+            async with reserved(0, 0) as grant:
+                found = await self.runtime.select(prompt, given, by=by, timeout=grant.timeout)
         self._tally.add(found.usage)
-        best = found.choices[found.index]
-        tokens = tuple(logprob.token_id for logprob in best.logprobs)
-        completion = Completion(
-            found.text,
-            tokens,
-            FinishReason.STOP,
-            usage=found.usage,
-            timings=found.timings,
-            logprobs=best.logprobs,
-        )
-        chosen = choices[found.index]
-        self._keep(name, Result(chosen, found.text, completion, selection=found))
-        return chosen
+        result = selected(found, given)
+        self._keep(name, result, before)
+        return result.value
 
     def fork(self, count: int) -> list[State]:
         """`count` states that go on from here, each its own way.
@@ -218,8 +219,8 @@ class State(Conversation):
         What they share is computed once, also when all of them start in the same moment. Run them
         with `gather`, or use `each`.
         """
-        self._forks += 1
-        return [self._forked(index) for index in range(count)]
+        places = self._place.branches(check_count("count", count))
+        return [self._forked(place) for place in places]
 
     def copy(self) -> State:
         """One more state that goes on from here."""
@@ -239,7 +240,7 @@ class State(Conversation):
         given = list(items)
 
         async def run(state: State, item: Item) -> T:
-            with state._span or nullcontext(), state._as_current():
+            with state._span or nullcontext(), state._place.entered():
                 return await branch(state, item)
 
         forks = self.fork(len(given))
@@ -256,55 +257,67 @@ class State(Conversation):
 
         Branches made inside end with it.
         """
-        before = self._span, self._branches, self._defaults, self._seed
-        self._span, self._branches = span, []
+        runs = _runs.get()
+        if self._run is not None and self._run not in runs:
+            raise InvalidRequest(
+                "a program runs on this state already, at the same time; run the other on a copy() "
+                "of it, or one after the other"
+            )
+        before = self._span, self._branches, self._defaults, self._place, self._run
+        self._span, self._branches, self._run = span, [], object()
         self._defaults = {**self._defaults, **defaults}
-        self._seed = self._defaults.pop("seed", self._seed)
+        if "seed" in self._defaults:
+            self._place = Place(self._defaults.pop("seed"), self._place.path)  # pyright: ignore
+        token = _runs.set((*runs, self._run))
         try:
-            with self._as_current():
+            with self._place.entered():
                 yield
         finally:
+            _runs.reset(token)
             for branch in self._branches:
                 branch.end()
-            self._span, self._branches, self._defaults, self._seed = before
-
-    @contextmanager
-    def _as_current(self) -> Generator[None]:
-        token = _within.set(self)
-        try:
-            yield
-        finally:
-            _within.reset(token)
+            self._span, self._branches, self._defaults, self._place, self._run = before
 
     def _asking(self, options: GenOptions) -> tuple[str | None, Asking]:
+        """Raises InvalidRequest for options that make no sense."""
         merged: dict[str, Any] = {**self._defaults, **options}
         name = merged.pop("name", None)
+        if name is not None:
+            check_name("name", name)
         how = {key: merged.pop(key) for key in _How.__annotations__ if key in merged}
         params = make_params(**merged)
-        if params.temperature > 0 and params.seed is None and self._seed is not None:
-            params = params.model_copy(update={"seed": self._next_seed()})
-        return name, Asking(params=params, **how)
-
-    def _next_seed(self) -> int:
-        place = repr((self._seed, self._path, self._asked)).encode()
-        self._asked += 1
-        return int.from_bytes(hashlib.blake2b(place, digest_size=8).digest(), "little") >> 1
+        if params.temperature > 0 and params.seed is None:
+            params = params.model_copy(update={"seed": self._place.next_seed()})
+        asking = Asking(params=params, count=self._tally.add, **how)
+        check_count("repairs", asking.repairs)
+        check_call(
+            priority=asking.priority,
+            timeout=asking.timeout,
+            namespace=asking.namespace,
+            constraint=None,
+        )
+        return name, asking
 
     async def _accepted(
         self, answer: Answer[T], asking: Asking, check: Callable[[T], Any] | None, retries: int
     ) -> Result[T]:
         """An answer that passes `check`, in at most `retries` more attempts than one."""
         attempts: list[Attempt] = []
+        refused = 0
         transcript = self._transcript
         while True:
             with self._asked_from(transcript) as prompt:
-                result = await generated(self.runtime, prompt, answer, asking)
-            self._tally.add(result.completion.usage)
-            reason = await _objection(check, result.value)
+                try:
+                    result = await generated(self.runtime, prompt, answer, asking)
+                except AnswerRejected as error:
+                    raise error.after(attempts) from error.__cause__
+            attempts += result.attempts
+            reason = await objection(check, result.value)
             if reason is None:
-                return replace(result, attempts=(*attempts, *result.attempts))
+                return replace(result, attempts=tuple(attempts))
             attempts.append(Attempt(result.text, "", reason))
-            if len(attempts) > retries:
+            refused += 1
+            if refused > retries:
                 why = f"the limit of {retries} retries is reached"
                 raise AnswerRejected(answer.wanted, attempts, why)
             transcript = transcript.going_on(result.text).objected(reason)
@@ -317,20 +330,22 @@ class State(Conversation):
         name: str | None,
         asking: Asking,
     ) -> AsyncGenerator[Any]:
+        asking = asking.begun()
+        before = self._transcript
         answer = await answer_of(kind, self.runtime.vocabulary, regex=regex)
-        with self._asked_from(self._transcript) as prompt:
+        with self._asked_from(before) as prompt:
             asking = asking.within(self.runtime, prompt)
             async with granted(answer.grammar, asking) as (grant, call):
                 running = self.runtime.stream(prompt, constraint=answer.grammar, **call)
-                async with running:
+                async with counted(grant, running):
                     async for chunk in running:
                         piece = growth.add(chunk.text)
                         if piece is not None:
-                            yield piece
-                grant.spent = running.completion.usage.output_tokens
+                            with grant.parked():
+                                yield piece
+                asking.count(running.completion.usage)
             result = await mended(self.runtime, prompt, answer, asking, running.completion)
-        self._tally.add(result.completion.usage)
-        self._keep(name, result)
+        self._keep(name, result, before)
         growth.result = result
         if result.attempts:
             growth.text = ""
@@ -345,27 +360,12 @@ class State(Conversation):
             except PromptTooLong as error:
                 raise transcript.counted(error, self.runtime) from None
 
-    def _forked(self, index: int) -> State:
+    def _forked(self, place: Place) -> State:
         state = State(self)
-        state._path = (*self._path, self._forks, index)
+        state._place = place
         state._branches = self._branches
         if self._span is not None:
-            name = f"branch {index + 1}"
+            name = f"branch {place.path[-1] + 1}"
             state._span = start_span(SpanKind.BRANCH, name, parent=self._span)
             self._branches.append(state._span)
         return state
-
-
-async def _objection(check: Callable[[T], Any] | None, value: T) -> str | None:
-    """Why `check` will not have a value; None where it will."""
-    if check is None:
-        return None
-    try:
-        verdict = await awaited(check(value))
-    except Retry as retry:
-        return retry.reason
-    except UsageError:  # a mistake in the check itself is nothing to tell the model
-        raise
-    except ValueError as error:
-        return str(error)
-    return "it does not pass the check." if verdict is False else None

@@ -5,15 +5,24 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, get_type_hints, overload
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json
 
 from agentrt.errors import InvalidRequest
+from agentrt.programs.arguments import (
+    check_function,
+    check_name,
+    check_number,
+    check_text,
+    check_word,
+    wrong,
+)
 from agentrt.programs.describe import describe
 from agentrt.programs.signatures import signature_of
 from agentrt.schema import schema_of
@@ -22,6 +31,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 OnError = Literal["model", "raise"]
+MOST_THREADS = 40
+"""Sync tools that run at the same time in one event loop; those left behind do not count."""
+
+_limiter: anyio.lowlevel.RunVar[anyio.CapacityLimiter] = anyio.lowlevel.RunVar("agentrt_tools")
+
 Approve = Callable[["Tool[..., Any]", dict[str, Any]], Any]
 """Asked before a call with the tool and its arguments, sync (then in a thread) or async: True lets
 it run; False, or a text that says why, does not."""
@@ -43,11 +57,19 @@ class Tool(Generic[P, T]):
         on_error: OnError = "model",
         approve: Approve | None = None,
     ) -> None:
+        check_function("function", function, "a function, sync or async")
+        if name is not None:
+            check_name("name", name)
+        if description is not None:
+            check_text("description", description)
+        if timeout is not None:
+            check_number("timeout", timeout, "seconds, more than 0, or None for no limit")
+        if timeout == 0:
+            raise wrong("timeout", timeout, "seconds, more than 0, or None for no limit")
+        check_word("on_error", on_error, ("model", "raise"))
+        if approve is not None:
+            check_function("approve", approve, "a function of the tool and its arguments, or None")
         self.name = name or getattr(function, "__name__", type(function).__name__)
-        if on_error not in ("model", "raise"):
-            raise InvalidRequest(f'on_error={on_error!r}; "model" or "raise" is wanted')
-        if timeout is not None and not timeout > 0:
-            raise InvalidRequest(f"timeout={timeout!r}; seconds are more than 0, or None for none")
         signature = signature_of(function, self.name)
         functools.update_wrapper(self, function)
         self.description = signature.summary if description is None else description
@@ -167,6 +189,8 @@ AnyTool = Tool[..., Any] | Callable[..., Any]
 
 def as_tools(given: Sequence[AnyTool]) -> tuple[Tool[..., Any], ...]:
     """Functions and tools as tools. Raises InvalidRequest for none, or two of one name."""
+    if not isinstance(given, Iterable) or isinstance(given, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise wrong("tools", given, "a list of functions or tools")
     tools = tuple(each if isinstance(each, Tool) else Tool(each) for each in given)
     names = [each.name for each in tools]
     if not names:
@@ -183,13 +207,39 @@ async def called(function: Callable[..., Any], *args: Any) -> Any:
     whole = plain if inspect.isroutine(plain) else getattr(plain, "__call__", plain)  # noqa: B004
     if inspect.iscoroutinefunction(whole):
         return await function(*args)
-    result = await anyio.to_thread.run_sync(function, *args, abandon_on_cancel=True)
+    async with _threads():
+        # A thread that is left behind runs on and must not count: what it takes is a limit of its
+        # own, and the one that others wait for is given back at once.
+        own = anyio.CapacityLimiter(1)
+        run = anyio.to_thread.run_sync
+        result = await run(function, *args, abandon_on_cancel=True, limiter=own)
     return await result if isinstance(result, Awaitable) else result
 
 
+def _threads() -> anyio.CapacityLimiter:
+    """How many sync tools run at once in this event loop."""
+    try:
+        return _limiter.get()
+    except LookupError:
+        limiter = anyio.CapacityLimiter(MOST_THREADS)
+        _limiter.set(limiter)
+        return limiter
+
+
 def as_text(value: object) -> str:
-    """What a tool returned, as a model reads it: text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else to_json(value, fallback=repr).decode()
+    """What a tool returned, as a model reads it: text as it is, anything else as JSON.
+
+    Half surrogate pairs, which are no Unicode, are read as U+FFFD.
+    """
+    text = value if isinstance(value, str) else _as_json(value)
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _as_json(value: object) -> str:
+    try:
+        return to_json(value, fallback=repr).decode()
+    except PydanticSerializationError:  # such as half a surrogate pair in a text
+        return json.dumps(value, default=repr, ensure_ascii=False, separators=(",", ":"))
 
 
 def describe_tools(tools: Sequence[AnyTool]) -> str:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from agentrt.errors import InvalidRequest, PromptTooLong
 from agentrt.messages import Message, Role, ToolCall
+from agentrt.programs.arguments import check_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from agentrt.runtime.runtime import Runtime
 
 
@@ -66,12 +69,23 @@ class Transcript:
         return Transcript((*self.messages, Message("user", note)))
 
     def tokens(self, runtime: Runtime) -> list[int]:
-        """The token ids, as one whole, ready to be gone on with."""
+        """The token ids, as one whole, ready to be gone on with.
+
+        Where the model's template refuses two turns of the same role in a row, they are one; where
+        it has no system message, that is the beginning of the first turn.
+        """
         if self.plain is not None:
             return runtime.tokenize(self.plain)
         if not self.messages:
             raise InvalidRequest("nothing has been said yet; begin with user(...) or text(...)")
-        return runtime.tokenize(self.messages, continue_final=self._is_open)
+        refusal: InvalidRequest | None = None
+        for messages in _renderings(self.messages):
+            try:
+                return runtime.tokenize(messages, continue_final=self._is_open)
+            except InvalidRequest as error:
+                refusal = refusal or error
+        assert refusal is not None
+        raise refusal
 
     def counted(self, error: PromptTooLong, runtime: Runtime) -> PromptTooLong:
         """The same error with the tokens of each message."""
@@ -104,7 +118,23 @@ class Transcript:
         return last is not None and last.role == "assistant" and not last.tool_calls
 
 
-def check_text(what: str, given: object) -> None:
-    """Raises InvalidRequest for what is no text."""
-    if not isinstance(given, str):
-        raise InvalidRequest(f"{what} is a {type(given).__name__}; a text is wanted")
+def _renderings(messages: tuple[Message, ...]) -> Iterator[tuple[Message, ...]]:
+    """The messages as they are, then as stricter templates take them, where that is different."""
+    yield messages
+    merged = _merged(messages)
+    if merged != messages:
+        yield merged
+    if messages[0].role == "system" and len(messages) > 1:
+        yield _merged((replace(messages[0], role="user"), *messages[1:]))
+
+
+def _merged(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Users' turns in a row, and system messages in a row, as one."""
+    out: list[Message] = []
+    for message in messages:
+        last = out[-1] if out else None
+        if last is not None and last.role == message.role and message.role in ("user", "system"):
+            out[-1] = replace(last, content=f"{last.content}\n\n{message.content}")
+        else:
+            out.append(message)
+    return tuple(out)

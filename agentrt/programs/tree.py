@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from agentrt.errors import BudgetExhausted, InvalidRequest
+from agentrt.errors import BudgetExhausted
+from agentrt.programs.arguments import check_count, check_word
 from agentrt.programs.program import program
 from agentrt.programs.thoughts import Expander, Thought, sampled, valued
 
@@ -64,10 +65,11 @@ async def tree_of_thoughts(
     that runs out ends the search with what was found. Raises InvalidRequest, and what `State.gen`
     raises.
     """
-    if min(depth, branching, beam, limit) < 1:
-        raise InvalidRequest("depth, branching, beam and limit are all one or more")
-    if search not in ("breadth", "beam", "depth"):
-        raise InvalidRequest(f"search={search!r}; it is 'breadth', 'beam' or 'depth'")
+    for name, given in (
+        ("depth", depth), ("branching", branching), ("beam", beam), ("limit", limit)
+    ):  # fmt: skip
+        check_count(name, given, 1)
+    check_word("search", search, ("breadth", "beam", "depth"))
     s.user(problem)
     root = Thought("", s)
     tree = _Search(

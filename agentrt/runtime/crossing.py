@@ -72,6 +72,7 @@ class Reply:
         self._chunks: deque[Chunk] = deque()
         self._finished: Finished | None = None
         self._news = anyio.Event()
+        self.output_tokens = 0  # of the chunks that came
         self.on_finished: Callable[[Finished], None] | None = None
         self.on_chunk: Callable[[Chunk], None] | None = None
 
@@ -87,6 +88,7 @@ class Reply:
                 self.on_finished(event)
         else:
             self._chunks.append(event)
+            self.output_tokens += len(event.token_ids) - event.rollback
             if self.on_chunk is not None:
                 self.on_chunk(event)
         self._news.set()

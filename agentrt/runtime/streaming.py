@@ -61,6 +61,11 @@ class CompletionStream:
         return chunk
 
     @property
+    def output_tokens(self) -> int:
+        """How many tokens were written so far, whether or not they have been read."""
+        return 0 if self._reply is None else self._reply.output_tokens
+
+    @property
     def completion(self) -> Completion:
         """The whole generation, once every chunk has been read. Raises InvalidRequest before."""
         if self._completion is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import json
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,7 @@ from pydantic import AfterValidator
 from agentrt import (
     Budget,
     BudgetExhausted,
+    CancelledBranch,
     InvalidRequest,
     Message,
     Retry,
@@ -24,17 +25,13 @@ from agentrt import (
     program,
     tool,
 )
-from agentrt.programs.turns import Rendering, rendering_of
-from agentrt.runtime.source import LoadedModel
-from agentrt.testing import ByteCodec, ScriptedModel
+from agentrt.testing import ScriptedModel
 from agentrt.trace import SpanKind, SpanStatus
 from tests.programs.talking import answering
 from tests.trace.sinks import listening
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from agentrt.runtime.config import RuntimeConfig
+    pass
 
 pytestmark = pytest.mark.anyio
 
@@ -326,91 +323,36 @@ async def test_calls_are_recorded() -> None:
     assert found["strict"].status is SpanStatus.ERROR
 
 
-class CallingCodec(ByteCodec):
-    """A template that writes out calls, with ids, as many do."""
-
-    def encode_chat(
-        self, messages: Sequence[Message], *, continue_final: bool = False
-    ) -> list[int]:
-        lines: list[str] = []
-        for message in messages:
-            calls = "".join(f"<call>{c.name} {c.arguments}</call>" for c in message.tool_calls)
-            lines.append(f"{message.role}: {message.content}{calls}\n")
-        text = "".join(lines)
-        return self.encode(text[:-1] if continue_final else text + "assistant: ")
-
-
-class StrictCodec(ByteCodec):
-    """A template that refuses a tool's messages."""
-
-    def encode_chat(
-        self, messages: Sequence[Message], *, continue_final: bool = False
-    ) -> list[int]:
-        if any(message.role == "tool" for message in messages):
-            raise InvalidRequest("roles must alternate user and assistant")
-        return super().encode_chat(messages, continue_final=continue_final)
-
-
-class With(ScriptedModel):
-    codec: ByteCodec
-
-    def open(self, config: RuntimeConfig) -> LoadedModel:
-        return LoadedModel(super().open(config).executor, self.codec)
-
-
-@contextlib.asynccontextmanager
-async def speaking(codec: ByteCodec, reply: str) -> Any:
-    model = With.replying(reply)
-    assert isinstance(model, With)
-    model.codec = codec
-    async with Runtime(model) as runtime:
-        yield runtime
-
-
-def shown(runtime: Runtime, s: State) -> str:
-    pieces = runtime.vocabulary.tokens
-    tokens = s.transcript.tokens(runtime)
-    return b"".join(pieces[token] or b"" for token in tokens).decode()
-
-
-async def test_a_template_that_writes_calls_gets_them_as_calls() -> None:
-    async with speaking(CallingCodec(), ADD) as runtime:
-        assert rendering_of(runtime) == Rendering(calls=True, results=True)
+async def test_a_failed_call_leaves_no_named_result() -> None:
+    async with answering({"?": '{"name":"strict","arguments":{"query":"x"}}'}):
         s = State()
         s.user("?")
-        s.assistant("Let me see. ")
-        await call_tools(s, [add])
-        await call_tools(s, [add])
-        assert shown(runtime, s) == (
-            'user: ?\nassistant: Let me see. <call>add {"a":1}</call>\ntool: 3\n'
-            'assistant: <call>add {"a":1}</call>\ntool: 3\nassistant: '
-        )
-        ids = [call.id for message in s.transcript.messages for call in message.tool_calls]
-        assert ids == ["call00001", "call00002"]
+        with pytest.raises(ToolFailed):
+            await call_tools(s, [strict], name="call")
+        assert (s.text_so_far, s.results) == ("?", {})
 
 
-async def test_a_template_that_refuses_results_gets_them_from_the_user() -> None:
-    async with speaking(StrictCodec(), ADD) as runtime:
-        assert rendering_of(runtime) == Rendering(calls=False, results=False)
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_tool_that_ends_cancelled_has_failed() -> None:
+    @tool
+    async def gone() -> str:
+        raise asyncio.CancelledError
+
+    async with answering({"?": '{"name":"gone","arguments":{}}'}):
         s = State()
         s.user("?")
-        await call_tools(s, [add])
-        assert shown(runtime, s) == (
-            f"user: ?\nassistant: {ADD}\nuser: Result of add: 3\nassistant: "
-        )
+        [result] = await call_tools(s, [gone])
+        assert isinstance(result.error, CancelledBranch)
+        assert "cancelled from within" in result.text
 
 
-@pytest.mark.model
-async def test_the_provided_model_is_shown_call_and_result_once() -> None:
-    async with Runtime() as runtime:
-        assert rendering_of(runtime) == Rendering(calls=False, results=True)
+async def test_half_a_surrogate_pair_in_a_result_does_not_end_the_program() -> None:
+    @tool
+    async def broken() -> str:
+        return "x\ud83d"
+
+    async with answering({"?": '{"name":"broken","arguments":{}}', "x\ufffd": "Seen."}):
         s = State()
-        s.system("You call tools.")
-        s.user("Add 40 and 2.")
-        [done] = await call_tools(s, [add], max_tokens=40)
-        written = f'{{"name":"add","arguments":{done.call.arguments}}}'
-        assert shown(runtime, s) == (
-            "system\nYou call tools.\nuser\nAdd 40 and 2.\n"
-            f"assistant\n{written}\ntool\n{done.text}\nassistant\n"
-        )
-        assert await s.gen(max_tokens=8)
+        s.user("?")
+        await call_tools(s, [broken])
+        assert await s.gen() == "Seen."

@@ -1,23 +1,13 @@
-"""One program over many inputs: order, bounds, failures, progress; and again after a kill."""
+"""One program over many inputs: order, bounds, failures, progress."""
 
 from __future__ import annotations
 
-import functools
-import os
-import signal
-import sqlite3
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
-from datetime import date
-from enum import Enum
-from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from pydantic import BaseModel
 
 import agentrt
 from agentrt import (
@@ -26,7 +16,6 @@ from agentrt import (
     RunError,
     Runtime,
     State,
-    StorageError,
     UsageError,
     map_as_completed,
     program,
@@ -192,181 +181,6 @@ async def test_an_error_of_the_inputs_or_of_the_caller_comes_as_it_is() -> None:
 async def test_options_that_make_no_sense(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest, match=next(iter(wrong))):
         await agentrt.map(double, [1], **wrong)
-
-
-class Colour(Enum):
-    RED = "red"
-
-
-class Item(BaseModel):
-    name: str
-    day: date
-
-
-@dataclass
-class Found:
-    item: Item
-    colours: tuple[Colour, ...]
-
-
-done: list[object] = []
-
-
-async def find(name: str) -> Found | None:
-    done.append(name)
-    if name == "bad":
-        raise RunError("not found")
-    return Found(Item(name=name, day=date(2026, 2, 3)), (Colour.RED,)) if name else None
-
-
-@pytest.fixture(autouse=True)
-def _nothing_done() -> None:
-    done.clear()
-
-
-async def test_what_is_finished_is_not_done_again(tmp_path: Path) -> None:
-    file = tmp_path / "run.db"
-    names = ["a", "", "bad", "a"]
-    first = await agentrt.map(find, names, resume=file, on_error="collect")
-    assert done == names  # equal inputs are each done
-    done.clear()
-    second = await agentrt.map(find, [*names, "new"], resume=str(file), on_error="collect")
-    assert done == ["bad", "new"]
-    assert second[:2] == first[:2]
-    assert isinstance(second[0], Found)
-    assert isinstance(second[0].item, Item)
-    assert isinstance(second[2], Failed)
-
-
-async def test_another_program_model_or_input_type_begins_anew(tmp_path: Path) -> None:
-    file = tmp_path / "run.db"
-
-    async def one(x: object) -> int:
-        done.append(x)
-        return 1
-
-    async def other(x: object) -> int:
-        done.append(x)
-        return 2
-
-    assert await agentrt.map(one, [1], resume=file) == [1]
-    assert await agentrt.map(other, [1], resume=file) == [2]
-    assert await agentrt.map(one, [True], resume=file) == [1]
-    async with Runtime(ScriptedModel.babbling()):
-        assert await agentrt.map(one, [1], resume=file) == [1]
-    assert done == [1, 1, True, 1]
-    assert await agentrt.map(one, [1], resume=file) == [1]
-    assert len(done) == 4
-
-
-async def test_what_a_partial_binds_counts(tmp_path: Path) -> None:
-    async def add(x: int, by: int) -> int:
-        done.append(by)
-        return x + by
-
-    for by in (1, 2, 1):
-        work = functools.partial(add, by=by)
-        assert await agentrt.map(work, [1], resume=tmp_path / "run.db") == [1 + by]
-    assert done == [1, 2]
-
-
-async def test_results_that_json_cannot_give_back_are_refused(tmp_path: Path) -> None:
-    class Loose:
-        pass
-
-    async def untyped(x: int):
-        return x
-
-    async def loose(x: int) -> Loose:
-        return Loose()
-
-    async def numberless(x: int) -> float:
-        return float("nan")
-
-    class Wide(Item):
-        more: int = 1
-
-    async def narrow(x: int) -> Item:
-        return Wide(name="a", day=date(2026, 1, 1))
-
-    for work, why in [
-        (untyped, "untyped has no return type"),
-        (loose, "cannot keep what"),
-        (numberless, "does not come back"),
-        (narrow, "reads back as something else"),
-    ]:
-        with pytest.raises(InvalidRequest, match=why):
-            await agentrt.map(work, [1], resume=tmp_path / "run.db")  # pyright: ignore
-    with pytest.raises(InvalidRequest, match="a object has none"):
-        await agentrt.map(find, [object()], resume=tmp_path / "run.db")  # pyright: ignore
-
-
-async def test_other_files_are_left_alone(tmp_path: Path) -> None:
-    text = tmp_path / "notes.txt"
-    text.write_text("not a database, and long enough to be looked at as one" * 20)
-    with pytest.raises(InvalidRequest, match=r"notes\.txt"):
-        await agentrt.map(double, [1], resume=text)
-    other = tmp_path / "other.db"
-    with sqlite3.connect(other) as file:
-        file.execute("CREATE TABLE people (name TEXT)")
-    file.close()
-    with pytest.raises(InvalidRequest, match="another program's database"):
-        await agentrt.map(double, [1], resume=other)
-    with pytest.raises(StorageError, match=r"nowhere"):
-        await agentrt.map(double, [1], resume=tmp_path / "nowhere" / "run.db")
-
-
-async def test_a_return_type_that_has_changed_is_done_again(tmp_path: Path) -> None:
-    file = tmp_path / "run.db"
-    assert await agentrt.map(double, [1], resume=file) == [2]
-    with sqlite3.connect(file) as found:
-        found.execute("UPDATE finished SET result = '\"two\"'")
-    found.close()
-    assert await agentrt.map(double, [1], resume=file) == [2]
-
-
-KILLED = """
-import os, signal, sys
-import anyio
-import agentrt
-
-async def work(x: int) -> int:
-    with open(sys.argv[2], "a") as log:
-        log.write(f"{x}\\n")
-    return x * x
-
-async def main() -> None:
-    async with agentrt.map_as_completed(work, range(10), resume=sys.argv[1], limit=1) as results:
-        async for index, _, result in results:
-            if sys.argv[3] == "die" and index == 4:
-                os.kill(os.getpid(), signal.SIGKILL)
-            print(result)
-
-anyio.run(main)
-"""
-
-
-def test_after_a_kill_only_the_rest_is_done(tmp_path: Path) -> None:
-    script, log = tmp_path / "script.py", tmp_path / "log"
-    script.write_text(KILLED)
-
-    def run(how: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, str(script), str(tmp_path / "run.db"), str(log), how],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-        )
-
-    assert run("die").returncode == -signal.SIGKILL
-    before = log.read_text().split()
-    assert before[:5] == [str(x) for x in range(5)]
-    second = run("live")
-    assert second.stdout.split() == [str(x * x) for x in range(10)], second.stderr
-    again = log.read_text().split()[len(before) :]
-    assert set(again) & set(map(str, range(5))) == set()
-    # One more may have begun when the process was killed: it is done again.
-    assert len(again) in (10 - len(before), 11 - len(before))
 
 
 def test_progress_in_lines(capsys: pytest.CaptureFixture[str]) -> None:

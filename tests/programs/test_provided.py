@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agentrt import Runtime
+from agentrt import Runtime, State, gather, program
 from agentrt.programs import (
     branch_solve_merge,
     judge_text,
@@ -52,6 +52,30 @@ class Watched:
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+async def test_many_programs_that_fork_four_ways_over_one_prefix() -> None:
+    """What test_state does with two hundred programs and a scripted model, on real tokens."""
+
+    @program(max_tokens=4)
+    async def ask(s: State, number: int) -> list[str]:
+        s.system(ARTICLE)
+        s.user(f"Number {number}: what is the harbour for?")
+
+        async def way(branch: State, index: int) -> str:
+            branch.assistant(f"{index}. It is")
+            return await branch.gen()
+
+        return await s.each(way, range(4))
+
+    bound = Bound()
+    async with Runtime(Watched(bound)):
+        found = await gather(*(ask(number) for number in range(8)))
+    assert [len(answers) for answers in found] == [4] * 8
+    assert all(text for answers in found for text in answers)
+    figures = (bound.least, bound.waste, bound.ratio)
+    assert bound.waste <= 0.01 * bound.least, figures
+    assert bound.ratio < 1.05, figures
 
 
 async def test_judge_tree_and_branches_compute_what_they_share_once() -> None:

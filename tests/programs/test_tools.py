@@ -9,11 +9,13 @@ from datetime import date
 from typing import Annotated, Literal
 
 import anyio
+import anyio.to_thread
 import pytest
 from annotated_types import Ge
 from pydantic import BaseModel, Field
 
 from agentrt import InvalidRequest, Tool, describe_tools, tool
+from agentrt.programs import tools
 
 pytestmark = pytest.mark.anyio
 
@@ -233,3 +235,35 @@ def test_tools_in_words() -> None:
         describe_tools([])
     with pytest.raises(InvalidRequest, match="named google"):
         describe_tools([google, google])
+
+
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+async def test_tools_that_hang_keep_no_thread_from_others() -> None:
+    release = threading.Event()
+
+    def hang() -> None:
+        release.wait()
+
+    hung = Tool(hang)
+    limiter = anyio.to_thread.current_default_thread_limiter()
+    before = limiter.total_tokens
+    limiter.total_tokens = 1
+    try:
+        for _ in range(tools.MOST_THREADS + 1):
+            with pytest.raises(TimeoutError), anyio.fail_after(1e-3):
+                await hung.call({})
+        with anyio.fail_after(30):
+            assert await anyio.to_thread.run_sync(lambda: "free") == "free"
+            assert await numpydoc.call({"x": 1, "y": 2}) == "3.0"
+    finally:
+        release.set()
+        limiter.total_tokens = before
+
+
+async def test_half_a_surrogate_pair_is_read_as_such() -> None:
+    @tool
+    async def broken(deep: bool) -> object:
+        return {"a": ["\ud83d"]} if deep else "x\ud83d\ude00\ud83d"
+
+    assert await broken.call({"deep": False}) == "x\U0001f600\ufffd"
+    assert await broken.call({"deep": True}) == '{"a":["\ufffd"]}'

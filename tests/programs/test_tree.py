@@ -190,9 +190,9 @@ async def test_monte_carlo_search_plays_several_rollouts_at_once_and_ends_by_bud
 
 async def test_a_search_that_makes_no_sense_is_refused(scripted: Scripted) -> None:
     async with scripted(""):
-        with pytest.raises(InvalidRequest, match="one or more"):
+        with pytest.raises(InvalidRequest, match="1 or more"):
             await tree_of_thoughts(PROBLEM, depth=0)
         with pytest.raises(InvalidRequest, match="search='wide'"):
             await tree_of_thoughts(PROBLEM, depth=1, search="wide")
-        with pytest.raises(InvalidRequest, match="one or more"):
+        with pytest.raises(InvalidRequest, match="1 or more"):
             await monte_carlo_search(PROBLEM, depth=1, rollouts=0)

@@ -1,0 +1,57 @@
+"""Arguments that make no sense are refused here, each in the same words: what was given, what is
+wanted. Every check raises InvalidRequest."""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from operator import index
+from typing import TYPE_CHECKING, Any, SupportsIndex
+
+from agentrt.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def wrong(name: str, given: object, wanted: str) -> InvalidRequest:
+    """The error of an argument that is not what is wanted."""
+    return InvalidRequest(f"{name}={reprlib.repr(given)}; give {wanted}")
+
+
+def check_count(name: str, given: Any, at_least: int = 0, *, unless: str = "") -> int:
+    """A whole number from `at_least` on; `unless` says what else may be given."""
+    if isinstance(given, SupportsIndex) and not isinstance(given, bool):
+        count = index(given)
+        if count >= at_least:
+            return count
+    raise wrong(name, given, f"a whole number, {at_least} or more{unless}")
+
+
+def check_number(name: str, given: Any, wanted: str) -> None:
+    """A finite number, 0 or more."""
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < math.inf:
+        raise wrong(name, given, wanted)
+
+
+def check_text(name: str, given: Any) -> str:
+    if not isinstance(given, str):
+        raise InvalidRequest(f"{name} is a {type(given).__name__}; a text is wanted")
+    return given
+
+
+def check_name(name: str, given: Any) -> None:
+    """A text that is not empty."""
+    if not isinstance(given, str) or not given:
+        raise wrong(name, given, "a text that is not empty")
+
+
+def check_function(name: str, given: Any, wanted: str) -> None:
+    if not callable(given):
+        raise wrong(name, given, wanted)
+
+
+def check_word(name: str, given: Any, words: Sequence[str]) -> None:
+    """One of several words."""
+    if given not in words:
+        raise wrong(name, given, " or ".join(f'"{word}"' for word in words))
