@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agentrt.errors import AgentrtError, DeadlineExceeded, GenerationFailed, InvalidRequest
+from agentrt.errors import AgentrtError, DeadlineExceeded, GenerationFailed
 from agentrt.generation import (
     Completion,
     FinishReason,
@@ -14,27 +14,22 @@ from agentrt.generation import (
     TokenKind,
     Usage,
 )
-from agentrt.matching import Forced
-from agentrt.runtime.batch import SampleRow
 from agentrt.runtime.checks import check_params, check_prompt
-from agentrt.runtime.choices import Choice, choices_from
-from agentrt.runtime.constraining import check_forced
+from agentrt.runtime.decoding import Decoding
 from agentrt.runtime.output import Output
 from agentrt.runtime.prompt_scores import PromptScores
 from agentrt.runtime.request import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from agentrt.generation import Chunk
-    from agentrt.matching import Matcher
-    from agentrt.runtime.batch import Sampled
+    from agentrt.runtime.batch import Sampled, SampleRow
     from agentrt.runtime.crossing import Reply
+    from agentrt.runtime.decoding import Truncate
     from agentrt.runtime.radix import Pin, RadixCache
     from agentrt.runtime.source import LoadedModel
     from agentrt.runtime.submission import Submission
-
-    Truncate = Callable[[Request, int], None]
 
 _ids = itertools.count()
 
@@ -80,7 +75,6 @@ class Job:
         )
         self.reply = reply
         self.submission = submission
-        self._spec = spec
         self._phases = _Phases(now)
         self._output = Output(
             submission.params,
@@ -88,8 +82,6 @@ class Job:
             eos_token_ids=spec.eos_token_ids,
             codec=loaded.codec,
         )
-        self._matcher = _matcher(submission, max_tokens)
-        self._choices: list[Choice] = []
         self._error: AgentrtError | None = None
         self.request = Request(
             id=next(_ids),
@@ -102,10 +94,7 @@ class Job:
         )
         first = submission.score_from
         self.scores = None if first is None else PromptScores(self.request, first)
-        try:
-            self._advance(Request.drop_tokens)  # nothing is computed yet
-        except Exception as error:
-            raise _constraint_failed(error) from error
+        self._decoding = Decoding(self.request, submission, output=self._output, spec=spec)
 
     def __repr__(self) -> str:
         return f"<Job {self.request!r} output {len(self._output)}/{self._output.max_tokens}>"
@@ -128,38 +117,11 @@ class Job:
 
     def choices_at(self, end: int) -> int:
         """How many tokens in a row can be chosen when those up to `end` are computed."""
-        return min(max(0, end - self._written + 1), len(self._choices))
+        return self._decoding.choices_at(end)
 
     def sample_rows(self, start: int, end: int, first: int) -> list[SampleRow]:
         """What to choose, the tokens [start, end) being computed in flat rows from `first` on."""
-        request, params = self.request, self.submission.params
-        wants_prompt = params.repetition_penalty != 1.0
-        prompt = request.token_ids[: request.prompt_len] if wants_prompt else ()
-        return [
-            SampleRow(
-                first + position - 1 - start,
-                params,
-                self.submission.seed,
-                position=position,
-                mask=self._choices[i].mask,
-                history=request.token_ids[request.prompt_len : position],
-                prompt=prompt,
-                banned=self._banned(position - request.prompt_len),
-            )
-            for i, position in enumerate(range(self._written, self._written + self.choices_at(end)))
-        ]
-
-    @property
-    def _written(self) -> int:
-        """How many tokens of the request are settled: all but the guesses."""
-        return self.request.prompt_len + len(self._output)
-
-    def _banned(self, written: int) -> Sequence[int]:
-        params = self.submission.params
-        if written >= params.min_tokens:
-            return ()
-        ends = () if params.ignore_eos else self._spec.eos_token_ids
-        return (*ends, *params.stop_token_ids)
+        return self._decoding.sample_rows(start, end, first)
 
     # What a step found out
 
@@ -178,93 +140,10 @@ class Job:
             self._phases.first_token = now
         before = len(self._output)
         try:
-            for choice in sampled:
-                if not self._take(choice, truncate):
-                    break
-            if not self._choices and self._error is None:
-                self._advance(truncate)
-        except Exception as error:
-            self._error = _constraint_failed(error)
+            self._decoding.take(sampled, truncate)
+        except AgentrtError as error:
+            self._error = error
         return len(self._output) - before
-
-    def _take(self, sampled: Sampled, truncate: Truncate) -> bool:
-        """Takes one chosen token in; whether what was guessed to follow it still may."""
-        if sampled.error is not None:
-            self._error = GenerationFailed(
-                f"no token could be chosen at output position {len(self._output)}: {sampled.error}"
-            )
-            return False
-        guess = self._choices.pop(0).guess
-        if self._matcher is not None:
-            self._matcher.accept(sampled.token_id)
-        if sampled.token_id == guess:
-            self.request.guessed -= 1
-            self._output.push(guess, TokenKind.FORCED)
-        else:
-            self._drop_guesses(truncate)
-            self._push(sampled.token_id, TokenKind.SAMPLED, sampled)
-        if self._output.finish_reason is not None:
-            self._drop_guesses(truncate)
-        return bool(self._choices)
-
-    def _drop_guesses(self, truncate: Truncate) -> None:
-        self._choices.clear()
-        if self.request.guessed:
-            self.request.guessed = 0
-            truncate(self.request, self._written)
-
-    def _push(self, token_id: int, kind: TokenKind, sampled: Sampled | None = None) -> None:
-        self.request.token_ids.append(token_id)
-        if sampled is None:
-            self._output.push(token_id, kind)
-        else:
-            self._output.push(token_id, kind, sampled.logprob, sampled.top)
-
-    def _advance(self, truncate: Truncate) -> None:
-        """Writes what is certain, up to where the model has a choice again, and guesses on."""
-        forced = 0
-        while self._output.finish_reason is None and (left := self._output.tokens_left):
-            if self._matcher is None:
-                self._choices = [Choice()]
-                return
-            if self._matcher.is_finished:
-                self._output.end(FinishReason.STOP)
-                return
-            step = self._matcher.next(left)
-            if not isinstance(step, Forced):
-                self._guess(choices_from(self._matcher, step, left, self._spec.vocab_size))
-                return
-            forced += 1
-            if forced > 2 * self._output.max_tokens:
-                raise GenerationFailed(
-                    f"the constraint forced {forced} times in a row and the output did not grow"
-                )
-            self._force(step, truncate)
-
-    def _guess(self, choices: list[Choice]) -> None:
-        self._choices = choices
-        guesses = [choice.guess for choice in choices if choice.guess is not None]
-        self.request.token_ids += guesses
-        self.request.guessed = len(guesses)
-
-    def _force(self, step: Forced, truncate: Truncate) -> None:
-        assert self._matcher is not None
-        check_forced(step, len(self._output), self._spec.vocab_size)
-        told = self._output.text if step.rollback else ""
-        if step.rollback:
-            self._matcher.rollback(step.rollback)
-            self._output.drop(step.rollback)
-            truncate(self.request, len(self.request.token_ids) - step.rollback)
-        for token_id in step.token_ids:
-            self._matcher.accept(token_id)
-            self._push(token_id, TokenKind.FORCED)
-            if self._output.finish_reason is not None:
-                break
-        if not self._output.text.startswith(told):
-            raise GenerationFailed(
-                f"the constraint took {step.rollback} tokens back, and {len(step.token_ids)} new "
-                f"ones do not repeat their text: {told!r} became {self._output.text!r}"
-            )
 
     # What its caller is told
 
@@ -345,26 +224,3 @@ class Job:
             sampled_tokens=len(kinds) - forced,
             forced_tokens=forced,
         )
-
-
-def _matcher(submission: Submission, max_tokens: int) -> Matcher | None:
-    constraint = submission.constraint
-    if constraint is None:
-        return None
-    try:
-        if constraint.min_tokens > max_tokens:
-            raise InvalidRequest(
-                f"max_tokens={max_tokens} cannot hold any value of the type asked for; the "
-                f"shortest takes {constraint.min_tokens} tokens: raise max_tokens to at least that"
-            )
-        return constraint.matcher()
-    except Exception as error:
-        raise _constraint_failed(error) from error
-
-
-def _constraint_failed(error: Exception) -> AgentrtError:
-    if isinstance(error, AgentrtError):
-        return error
-    failure = GenerationFailed(f"the constraint failed: {error!r}")
-    failure.__cause__ = error
-    return failure
