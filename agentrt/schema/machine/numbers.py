@@ -184,7 +184,14 @@ class NumberText:
             return False
         if state.whole == "0":
             return self._within(state, 0)
-        return any(self._within(state, more) for more in range(room + 1))
+        bound = self.numbers.lo if state.negative else self.numbers.hi
+        value = int(state.whole or "0")
+        for more in range(room + 1):
+            if self._within(state, more):
+                return True
+            if value and bound is not None and value * 10**more > abs(bound):
+                return False  # more digits only lead further beyond it
+        return False
 
     def _within(self, state: Digits, more: int) -> bool:
         """Whether the set has a number of `more` further digits before the point."""
