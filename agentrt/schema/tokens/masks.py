@@ -131,11 +131,12 @@ class Masks:
         tried = list(trie.later_key)
         for frame in configuration.frames:
             state = _bare(frame.state)
-            begins = isinstance(state, at.InObject) and state.phase != "after"
-            if begins and state.others:
-                tried += trie.first_key
-            if begins or isinstance(state, at.InOtherKey):
+            if isinstance(state, at.InOtherKey):
                 tried += trie.escaped_key
+            elif isinstance(state, at.InObject) and state.phase != "after":
+                tried += trie.escaped_key
+                if state.others:
+                    tried += trie.first_key
         return tried
 
     def _two_items(self, configuration: Configuration) -> list[int]:
