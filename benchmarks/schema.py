@@ -1,15 +1,19 @@
 """How exact and how fast schemas are, on MaskBench data, with a real tokenizer, beside peers.
 
     python -m benchmarks.schema [--data maskbench.jsonl.gz] [--tokenizer tokenizer.json]
-        [--limit 30] [--peers xgrammar,llguidance,outlines-core]
+        [--limit 30] [--peers xgrammar,llguidance,outlines-core] [--walks 100]
 
 Takes `--limit` schemas of each of the ten largest splits. Each is compiled, each of its instances
 is written as compact JSON, tokenised, and checked token by token against the masks, the end
-included. "Right" schemas compiled, and every instance was judged as labelled. Every engine has a
-process of its own, in which a schema that takes too long in all counts as not compiled. A
-peer that is not installed is skipped. The last line of the output is one JSON object: for each
-engine schemas, compiled, right, valid_refused and invalid_accepted [n, of], ttfm_ms and compile_ms
-{p50, p95, max}, mask_us {p50, p95, p99}, forced_share.
+included. What is worked out is kept in a folder that is empty when a run begins, so that
+compiling is measured cold. "Right" schemas compiled, and every instance was judged as labelled.
+Every engine has a process of its own, in which a schema that takes too long in all counts as not
+compiled. A peer that is not installed is skipped. The last line of the output is one JSON object:
+for each engine schemas, compiled, right, valid_refused and invalid_accepted [n, of], ttfm_ms and
+compile_ms {p50, p95, max}, mask_us {p50, p95, p99}, forced_share. With `--walks N` agentrt also
+writes N outputs of each schema with a random choice among the tokens allowed, and `walks` says how
+many schemas and outputs there were, how many were wrong (cut, no JSON, or refused by jsonschema
+with formats checked), and how many schemas were refused or took too long to walk.
 """
 
 from __future__ import annotations
@@ -19,8 +23,10 @@ import gc
 import gzip
 import json
 import multiprocessing
+import os
 import random
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from importlib.util import find_spec
@@ -35,6 +41,7 @@ from agentrt.schema import Vocabulary, from_tokenizer
 from benchmarks.data import DATA
 from benchmarks.report import finish, show
 from benchmarks.schema_engines import ENGINES, Engine, Refused, Session
+from benchmarks.schema_walks import wrong_walks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,12 +124,27 @@ class Judge:
                 session.accept(token)
 
 
-def serve(name: str, options: argparse.Namespace, rows: Connection) -> None:
-    """Judges the schemas that come in, in a process of its own."""
+class Walker:
+    """Writes outputs of a schema at random."""
+
+    def __init__(self, engine: Engine, count: int) -> None:
+        self.engine = engine
+        self.count = count
+
+    def row(self, row: Row) -> Row:
+        try:
+            grammar = self.engine.compile(row["schema"])
+        except Refused as refused:
+            return {"refused": str(refused)}
+        return {"wrong": wrong_walks(row["schema"], grammar, count=self.count)}
+
+
+def serve(name: str, options: argparse.Namespace, walks: int, rows: Connection) -> None:
+    """Judges the schemas that come in, or writes outputs of them, in a process of its own."""
     vocabulary = from_tokenizer(Tokenizer.from_file(str(options.tokenizer)), [options.eos])
     engine = ENGINES[name][1](vocabulary, str(options.tokenizer), options.seconds)
     clock = time.process_time if options.clock == "cpu" else time.perf_counter
-    judge = Judge(engine, vocabulary, clock)
+    judge = Walker(engine, walks) if walks else Judge(engine, vocabulary, clock)
     gc.collect()
     gc.freeze()
     rows.send("ready")
@@ -133,15 +155,21 @@ def serve(name: str, options: argparse.Namespace, rows: Connection) -> None:
 class Worker:
     """A process that serves an engine, begun anew where a schema ends it or keeps it too long."""
 
-    def __init__(self, name: str, options: argparse.Namespace) -> None:
+    def __init__(
+        self, name: str, options: argparse.Namespace, seconds: float, *, walks: int = 0
+    ) -> None:
         self.name = name
         self.options = options
+        self.seconds = seconds
+        self.walks = walks
         self._begin()
 
     def _begin(self) -> None:
         context = multiprocessing.get_context("spawn")
         self.rows, theirs = context.Pipe()
-        self.process = context.Process(target=serve, args=(self.name, self.options, theirs))
+        self.process = context.Process(
+            target=serve, args=(self.name, self.options, self.walks, theirs)
+        )
         self.process.start()
         theirs.close()
         self.rows.recv()
@@ -149,9 +177,9 @@ class Worker:
     def judge(self, row: Row) -> Row:
         self.rows.send(row)
         try:
-            if self.rows.poll(self.options.seconds):
+            if self.rows.poll(self.seconds):
                 return self.rows.recv()
-            found = f"took more than {self.options.seconds:g} s"
+            found = f"took more than {self.seconds:g} s"
         except EOFError:
             found = "ended the process"
         self.end()
@@ -215,7 +243,7 @@ def _quantiles(values: list[float], scale: float, at: tuple[int, ...]) -> dict[s
 
 
 def measure(name: str, rows: list[Row], options: argparse.Namespace) -> Row:
-    tally, worker = Tally(), Worker(name, options)
+    tally, worker = Tally(), Worker(name, options, options.seconds)
     for row in rows:
         tally.add(row, worker.judge(row))
     worker.end()
@@ -223,6 +251,24 @@ def measure(name: str, rows: list[Row], options: argparse.Namespace) -> Row:
         for problem in tally.problems:
             print(f"{name}: {problem}", file=sys.stderr)
     return tally.summary()
+
+
+def walked(rows: list[Row], options: argparse.Namespace) -> Row:
+    """What became of random outputs."""
+    worker = Worker("agentrt", options, options.seconds * 10, walks=options.walks)
+    judged = {row["id"]: worker.judge(row) for row in rows}
+    worker.end()
+    wrong = {key: found["wrong"] for key, found in judged.items() if found.get("wrong")}
+    unwalked = {key: found["refused"] for key, found in judged.items() if "refused" in found}
+    for key, problem in [*wrong.items(), *unwalked.items()]:
+        print(f"walks of {key}: {problem}", file=sys.stderr)
+    schemas = len(judged) - len(unwalked)
+    return {
+        "schemas": schemas,
+        "outputs": schemas * options.walks,
+        "wrong": sum(map(len, wrong.values())),
+        "not_walked": len(unwalked),
+    }
 
 
 def _chosen(peers: str) -> list[str]:
@@ -247,12 +293,16 @@ def main() -> None:
         "--clock", choices=["wall", "cpu"], default="wall", help="cpu: on a machine that is shared"
     )
     parser.add_argument("--seconds", type=float, default=20.0, help="the most for one schema")
+    parser.add_argument("--walks", type=int, default=0, help="random outputs of each schema")
     parser.add_argument("--problems", action="store_true", help="print those of peers too")
     options = parser.parse_args()
     if options.tokenizer is None:
         options.tokenizer = resolve(None).folder / "tokenizer.json"
     rows = sample(options.data, options.limit, options.seed)
-    measured = {name: measure(name, rows, options) for name in _chosen(options.peers)}
+    with tempfile.TemporaryDirectory(prefix="agentrt-cold-") as folder:
+        os.environ["AGENTRT_CACHE_DIR"] = folder  # the workers', empty
+        measured = {name: measure(name, rows, options) for name in _chosen(options.peers)}
+        walks = {"walks": walked(rows, options)} if options.walks else {}
     show(
         f"{len(rows)} schemas",
         ["engine", "compiled", "right", "valid refused", "invalid accepted", "first mask ms p50/95",
@@ -267,7 +317,7 @@ def main() -> None:
             for name, m in measured.items()
         ],
     )  # fmt: skip
-    finish(measured)
+    finish(measured | walks)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ for more than its schema says: a Decimal's digits, the range of dates, what a UR
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import PydanticUserError, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
@@ -107,6 +107,19 @@ def _refuse_bounds(schema: Any) -> None:
 
 class _Strict(GenerateJsonSchema):
     """Pydantic's generator, with what its validator asks beyond the usual schema."""
+
+    def _get_alias_name(self, field: Any, name: str) -> str:
+        """Pydantic's schema leaves out aliases that are paths, and asks for a key that its
+        validator does not read."""
+        alias = field.get("validation_alias")
+        if isinstance(alias, list) and not self._config.validate_by_name:
+            paths = cast("list[Any]", alias)
+            if not any(isinstance(p, list) and len(cast("list[Any]", p)) == 1 for p in paths):
+                raise PydanticInvalidForJsonSchema(
+                    f"the alias of {name!r}, which is a path (AliasPath), is not enforced; let "
+                    "AliasChoices name a key as well"
+                )
+        return super()._get_alias_name(field, name)
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
         """A JSON number or a string in plain decimal notation, with the digits that may be."""

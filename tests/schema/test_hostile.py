@@ -90,3 +90,33 @@ def test_endless_nesting_is_unsatisfiable() -> None:
 def test_cancelling_stops_the_work() -> None:
     with pytest.raises(CompileCancelled):
         compile_schema({"type": "string", "pattern": "a.{18}b"}, cancelled=lambda: True)
+
+
+def test_recursive_alternatives_told_apart_by_a_required_kind() -> None:
+    """The kind contradicts at once; what stands beside it leads back into the alternatives."""
+    kinds = {"void": [], "list": ["element"], "map": ["key", "value"], "set": ["element", "order"]}
+    alternatives = [
+        {
+            "type": "object",
+            "properties": {
+                "type": {"enum": [kind]},
+                **{name: {"$ref": "#/$defs/type"} for name in names},
+            },
+            "required": ["type", *names],
+        }
+        for kind, names in kinds.items()
+    ]
+    union = {"allOf": [{"type": "object"}, {"oneOf": alternatives}]}
+    shared = {"properties": {"name": {"type": "string"}}, "required": ["name"]}
+    schema = {
+        "$defs": {"type": union},
+        "type": "object",
+        "properties": {
+            "fields": {"items": {"allOf": [shared, {"$ref": "#/$defs/type"}]}},
+            "arguments": {"items": {"allOf": [{"$ref": "#/$defs/type"}, shared]}},
+        },
+    }
+    grammar = compile_schema(schema, size=30_000, deadline=None, key_order="any")
+    assert grammar.matches('{"fields":[{"type":"list","name":"x","element":{"type":"void"}}]}')
+    assert not grammar.matches('{"fields":[{"type":"list","name":"x"}]}')
+    assert not grammar.matches('{"fields":[{"type":"map","name":"x","key":{"type":"void"}}]}')

@@ -13,6 +13,8 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 import pytest
 from pydantic import (
     UUID4,
+    AliasChoices,
+    AliasPath,
     AnyUrl,
     BaseModel,
     Field,
@@ -71,7 +73,16 @@ class Aliased(BaseModel):
     some_name: int = Field(alias="someName")
 
 
+class Lifted(BaseModel):
+    city: str = Field(validation_alias=AliasPath("address", "city"))
+
+
+class Lenient(BaseModel):
+    city: str = Field(validation_alias=AliasChoices(AliasPath("address", "city"), "town"))
+
+
 TYPES: list[Any] = [
+    Lenient,
     int, float, bool, str, None, Color, Cat | Dog, Node, Point, Data, Box[int], Aliased, Any,
     Annotated[Cat | Dog, Field(discriminator="kind")], RootModel[list[int]], int | None,
     decimal.Decimal, Annotated[decimal.Decimal, Field(max_digits=5, decimal_places=2)],
@@ -95,7 +106,11 @@ def test_what_is_generated_validates(kind: Any, vocabulary: Vocabulary) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [Json[list[int]], Annotated[datetime.datetime, Field(gt=datetime.datetime(2020, 1, 1))]],
+    [
+        Json[list[int]],
+        Annotated[datetime.datetime, Field(gt=datetime.datetime(2020, 1, 1))],
+        Lifted,
+    ],
     ids=str,
 )
 def test_what_no_schema_tells_is_refused(kind: Any) -> None:

@@ -39,6 +39,14 @@ def count(space: Space, expr: Expr, limit: int) -> int:
     return min(total, limit)
 
 
+def surely(space: Space, expr: Expr, least: int) -> bool:
+    """Whether some part of an expression has so many values alone. False is no answer."""
+    values = space.normal(expr)
+    return any(_count_strings(strings, least) >= least for strings in values.strings) or any(
+        numbers.count(least) >= least for numbers in values.numbers
+    )
+
+
 def _count_strings(strings: Strings, limit: int) -> int:
     found = strings.words(limit)
     return limit if found is None else len(found)

@@ -11,7 +11,7 @@ from agentrt.schema.values import numbers, strings
 from agentrt.schema.values.strings import EVERY_STRING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from agentrt.schema.algebra.space import Expr, Space
 
@@ -53,6 +53,26 @@ def one_of(space: Space, values: Iterable[Json], pointer: str) -> Expr:
             tuple(objects),
         ),
         pointer,
+    )
+
+
+def together(space: Space, singles: Sequence[Expr]) -> Expr:
+    """The set of what these sets of one value each hold."""
+    if len(singles) == 1:
+        return singles[0]
+    parts = [space.normal(single) for single in singles]
+    points = frozenset(p for v in parts for n in v.numbers for p in n.points or ())
+    texts = {text for v in parts for s in v.strings for text in s.words(1) or ()}
+    return space.exact(
+        Values(
+            any(v.null for v in parts),
+            any(v.true for v in parts),
+            any(v.false for v in parts),
+            (numbers.of(points),) if points else (),
+            (strings.words(sorted(texts)),) if texts else (),
+            tuple(a for v in parts for a in v.arrays),
+            tuple(o for v in parts for o in v.objects),
+        )
     )
 
 

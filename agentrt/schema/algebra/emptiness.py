@@ -134,8 +134,11 @@ class _Search:
         known = dict(shape.named)
         plain = not shape.some and not shape.implied
         if plain and shape.lo <= len(shape.required):
-            return (shape.hi is None or len(shape.required) <= shape.hi) and all(
-                self.nonempty(known.get(n) or shape.class_of(n)) for n in sorted(shape.required)
+            values = [known.get(n) or shape.class_of(n) for n in sorted(shape.required)]
+            # what is flat costs least, and tells most alternatives apart (by a kind or a type)
+            values.sort(key=lambda value: not self.space.is_flat(value))
+            return (shape.hi is None or len(values) <= shape.hi) and all(
+                self.nonempty(value) for value in values
             )
         plan = ObjectPlan(self.space, shape, self.nonempty, ordered=False)
         return plan.completable(seen=0, available=plan.every, classes=True, count=0, met=0)

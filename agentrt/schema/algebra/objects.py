@@ -88,7 +88,7 @@ class ObjectPlan:
                 continue
             listed = None if names.dfa is None else names.words(_FINITE_CLASS)
             if listed is None:
-                self.classes.append(NameClass(names, value, _is_free(names)))
+                self.classes.append(NameClass(names, value, names.is_free))
                 continue
             for name in sorted(listed):
                 named.setdefault(name, value)
@@ -225,10 +225,6 @@ class ObjectPlan:
                     if met & first
                 ]
         return min((n for n in found if n is not None), default=None)
-
-
-def _is_free(names: Strings) -> bool:
-    return names.hi is None and (names.dfa is None or names.dfa.all_infinite)
 
 
 def bits(mask: int) -> list[int]:

@@ -78,6 +78,8 @@ class Space:
     def __init__(self) -> None:
         self._made: dict[object, Expr] = {}
         self._normal: dict[Expr, Values] = {}
+        self._lazy: dict[Expr, Expr] = {}
+        self._flat: dict[Expr, bool] = {}
         self.evaluating: set[Expr] = set()
         self._count = 0
         self.empty: dict[Expr, bool] = {}
@@ -181,11 +183,40 @@ class Space:
             self.evaluating.discard(expr)
         return found
 
+    def is_flat(self, expr: Expr) -> bool:
+        """Whether an expression is one of values that hold no others, and plainly so: no normal
+        form is worked out to tell. False is no answer."""
+        known = self._flat.get(expr)
+        if known is None:
+            self._flat[expr] = False  # while it is looked into
+            known = self._flat[expr] = self._looks_flat(expr)
+        return known
+
+    def _looks_flat(self, expr: Expr) -> bool:
+        if expr.values is not None:
+            return not (expr.values.arrays or expr.values.objects)
+        if expr.op == "not":
+            return False
+        if expr.op == "lazy":
+            try:
+                return self.is_flat(self._found(expr))
+            except SchemaError:
+                return False  # it is for who needs it to tell of it
+        # what all of them hold is flat where one is
+        return (any if expr.op == "all" else all)(self.is_flat(part) for part in expr.parts)
+
+    def _found(self, expr: Expr) -> Expr:
+        """What a lazy expression stands for."""
+        found = self._lazy.get(expr)
+        if found is None:
+            assert expr.thunk is not None
+            found = self._lazy[expr] = expr.thunk()
+        return found
+
     def _evaluate(self, expr: Expr) -> Values:
         spend()
         if expr.op == "lazy":
-            assert expr.thunk is not None
-            return self.normal(expr.thunk())
+            return self.normal(self._found(expr))
         if expr.op == "all":
             return combine.intersection(self, [self.normal(p) for p in expr.parts])
         if expr.op == "any":

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from agentrt.schema.values.strings import Strings
 
 _MOST_MEMBERS = 100_000
+_MOST_OBJECTS = 50_000
+_NONE: frozenset[str] = frozenset()
 _TRIED_KEYS = 16
 
 
@@ -38,6 +40,7 @@ class Closing:
         self._values: dict[Expr, bytes] = {}
         self._open: set[Expr] = set()
         self._frames: dict[int, bytes | None] = {}
+        self._objects: dict[at.InObject, tuple[bytes | None, bool]] = {}
 
     def of(self, configuration: Configuration) -> bytes:
         """What completes the text."""
@@ -95,7 +98,7 @@ class Closing:
             case at.InArray():
                 return self._array(state)
             case at.InObject():
-                return self._object(state)
+                return self._whichever_names(state)
             case at.Spaces():
                 return self._local(state.inner)
             case at.Expect():
@@ -132,19 +135,35 @@ class Closing:
             out += text
         return None
 
-    def _object(self, state: at.InObject) -> bytes | None:
+    def _whichever_names(self, state: at.InObject) -> bytes | None:
+        """What completes an object: the same whichever other names were taken, unless it writes
+        such a name itself."""
+        bare = state._replace(others=_NONE)
+        found = self._objects.get(bare)
+        if found is None:
+            text, last = self._object(bare)
+            found = text, bool(last.others)
+            if not self._open:  # inside a recursion it may not be the shortest
+                if len(self._objects) >= _MOST_OBJECTS:
+                    self._objects.clear()
+                self._objects[bare] = found
+        text, writes_names = found
+        return self._object(state)[0] if writes_names and state.others else text
+
+    def _object(self, state: at.InObject) -> tuple[bytes | None, at.InObject]:
+        """What completes an object, and the state before its end."""
         out = b""
         for _ in range(_MOST_MEMBERS):
             if state.phase != "next" and self.machine.members.may_end(state):
-                return out + b"}"
+                return out + b"}", state
             if state.phase == "after":
                 out += self.comma
             best = self._best_member(state)
             if best is None:
-                return None
+                return None, state
             text, state = best
             out += text
-        return None
+        return None, state
 
     def _best_member(self, state: at.InObject) -> tuple[bytes, at.InObject] | None:
         plan = state.node.plan

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from agentrt.schema.algebra.arrays import ArrayPlan
 from agentrt.schema.algebra.cardinality import count as cardinality
+from agentrt.schema.algebra.cardinality import surely
+from agentrt.schema.algebra.consts import together
 from agentrt.schema.machine import states as at
 
 if TYPE_CHECKING:
@@ -62,13 +64,11 @@ class Items:
             counts = plan.after(state.counts, way)
             if counts is None:
                 continue
-            value = way.value
-            if state.seen:
-                value = self.machine.space.all_of(
-                    [value, *map(self.machine.space.negation, state.seen)]
-                )
-                if not self.machine.nonempty(value):
-                    continue
+            value = self._unlike(way.value, state.seen)
+            # where there are more than were seen, the rest need not be worked out to be some
+            enough = surely(self.machine.space, way.value, len(state.seen) + 1)
+            if state.seen and not enough and not self.machine.nonempty(value):
+                continue
             index = state.position + 1
             if plan.hi is None:
                 index = min(index, state.node.uniform_from + 1)
@@ -89,7 +89,13 @@ class Items:
         if not plan.unique or index >= plan.lo or not plan.ways(index):
             return True
         # seen lacks the item just begun: one more of its kind is used up
-        value = self.machine.space.all_of(
-            [plan.ways(index)[0].value, *map(self.machine.space.negation, seen)]
-        )
-        return cardinality(self.machine.space, value, plan.lo + 1) >= plan.lo - len(seen)
+        space, value = self.machine.space, plan.ways(index)[0].value
+        if surely(space, value, plan.lo):
+            return True
+        rest = self._unlike(value, seen)
+        return cardinality(space, rest, plan.lo + 1) >= plan.lo - len(seen)
+
+    def _unlike(self, value: Expr, seen: tuple[Expr, ...]) -> Expr:
+        """The values that were not seen."""
+        space = self.machine.space
+        return space.all_of([value, space.negation(together(space, seen))]) if seen else value

@@ -27,6 +27,7 @@ class ObjectNode:
         self.plan = ObjectPlan(machine.space, shape, machine.nonempty, ordered=ordered)
         self.tree = NameTree(self.plan.names, machine.plain_codec)
         self.names = frozenset(self.plan.names)
+        self.sorted_names = sorted(self.plan.names)
         self.openings: dict[tuple[object, ...], list[object]] = {}
         self.free = all(cls.free for cls in self.plan.classes)
 

@@ -129,6 +129,7 @@ class NumberText:
         self.max_part = 0 if is_integral(numbers) else max_digits
         if numbers.multiple is not None and not is_integral(numbers):
             self.max_part = min(max_digits, _places(numbers.multiple) + 4)
+        self._whole = numbers.whole_range
         self._known: dict[tuple[Digits, int], Digits | None] = {}
         self._bounds: dict[tuple[int, int], tuple[int, int]] = {}
 
@@ -184,7 +185,31 @@ class NumberText:
             return False
         if state.whole == "0":
             return self._within(state, 0)
-        return any(self._within(state, more) for more in range(room + 1))
+        if self._whole is not None and state.whole:
+            return self._whole_viable(int(state.whole), room, *self._whole, state.negative)
+        bound = self.numbers.lo if state.negative else self.numbers.hi
+        value = int(state.whole or "0")
+        for more in range(room + 1):
+            if self._within(state, more):
+                return True
+            if value and bound is not None and value * 10**more > abs(bound):
+                return False  # more digits only lead further beyond it
+        return False
+
+    @staticmethod
+    def _whole_viable(
+        value: int, room: int, lo: int | None, hi: int | None, negative: bool
+    ) -> bool:
+        """Whether an integer from lo to hi begins with these digits, `room` of them to come."""
+        if negative:
+            lo, hi = None if hi is None else -hi, None if lo is None else -lo
+        for more in range(room + 1):
+            least = value * 10**more
+            if hi is not None and least > hi:
+                return False
+            if lo is None or least + 10**more > lo:
+                return True
+        return False
 
     def _within(self, state: Digits, more: int) -> bool:
         """Whether the set has a number of `more` further digits before the point."""

@@ -61,6 +61,8 @@ class StringText:
         self.lengths = None
         if self.dfa is not None and (strings.lo > 0 or strings.hi is not None):
             self.lengths = lengths(self.dfa)
+        self._bounded = strings.lo > 0 or strings.hi is not None
+        self._places: dict[int, Within | None] = {}
         self._few: dict[int, frozenset[int] | None] = {}
         self._classes: dict[tuple[int, int, int | None], frozenset[int]] = {}
 
@@ -116,6 +118,8 @@ class StringText:
 
     def after(self, state: Within, code_point: int) -> Within | None:
         """The state after one more character."""
+        if not self._bounded and self.dfa is not None:
+            return self._place(self.dfa.step(state.dfa, code_point))
         lo, hi = max(state.lo - 1, 0), None if state.hi is None else state.hi - 1
         if hi is not None and hi < lo:
             return None
@@ -123,6 +127,16 @@ class StringText:
             return Within(0, lo, hi, None)
         target = self.dfa.step(state.dfa, code_point)
         return Within(target, lo, hi, None) if self._alive(target, lo, hi) else None
+
+    def _place(self, target: int) -> Within | None:
+        """Between two characters, at a state of the automaton, where no bound matters."""
+        try:
+            return self._places[target]
+        except KeyError:
+            assert self.dfa is not None
+            found = Within(target, 0, None, None) if target in self.dfa.live else None
+            self._places[target] = found
+            return found
 
     def _alive(self, target: int, lo: int, hi: int | None) -> bool:
         assert self.dfa is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -46,8 +45,18 @@ class Dfa:
         return f"<Dfa {len(self.rows)} states, {self.alphabet.size} classes>"
 
     def step(self, state: int, code_point: int) -> int:
+        if code_point < 128:
+            return self.rows[state][self._ascii[code_point]]
+        return self.rows[state][self.alphabet.class_of(code_point)]
+
+    @cached_property
+    def _ascii(self) -> list[int]:
+        """The class of each ASCII character."""
+        out: list[int] = []
         symbols = self.alphabet
-        return self.rows[state][symbols.classes[bisect_right(symbols.starts, code_point) - 1]]
+        for end, cls in zip((*symbols.starts[1:], 128), symbols.classes, strict=True):
+            out += [cls] * (min(end, 128) - len(out))
+        return out
 
     def matches(self, text: str) -> bool:
         state = 0

@@ -98,6 +98,7 @@ class Leaves:
         if after is not None and after.tokens:
             allowed[list(after.tokens)] = True
             whole = pack(allowed)
+        inside.flags.writeable = whole.flags.writeable = False
         return Leaf(inside, whole, after)
 
     # -- from one DFA state, whatever the bounds -------------------------------------------------

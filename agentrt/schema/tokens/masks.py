@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from bisect import bisect_left
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -36,7 +37,9 @@ class Masks:
         self.abstraction = Abstraction(machine, vocabulary.trie.longest)
         self.parts = Parts(machine, vocabulary.trie)
         self._known: dict[int, np.ndarray] = {}
-        self._keys: dict[tuple[object, int], tuple[Leaf, np.ndarray]] = {}
+        self._made: dict[tuple[tuple[int, ...], tuple[int, ...]], _Made] = {}
+        self._differing: dict[int, bool] = {}
+        self._keys: dict[tuple[object, int], tuple[Leaf, list[list[int]]]] = {}
         self._followed: dict[tuple[int, int], list[int]] = {}
 
     @property
@@ -50,45 +53,57 @@ class Masks:
         if found is None:
             if len(self._known) >= _MOST_KEPT:
                 self._known.clear()
+                self._made.clear()
+                self._differing.clear()
             found = self._mask(configuration)
-            found.flags.writeable = False
             self._known[configuration.number] = found
         return found
 
     def _mask(self, configuration: Configuration) -> np.ndarray:
-        frames, trie = configuration.frames, self.vocabulary.trie
         if configuration.tape is not None:
             # the same wherever else the frames are the same, but for what begins another item
-            mask = self.of(self.machine.store.configuration(frames))
+            mask = self.of(self.machine.store.configuration(configuration.frames))
             return self._without(mask, configuration, self._two_items(configuration))
-        mask, tokens = self._inside(configuration)
+        bases, tokens = self._inside(configuration)
         if self.machine.may_end(configuration):
             tokens.extend(self.vocabulary.eos_ids)
-        if tokens:
-            mask = mask.copy()
-            set_bits(mask, tokens)
-        tried = list(self._rewriting(configuration))
+        mask = self._joined(bases, tokens)
+        tried = self._rewriting(configuration)
         if self.machine.tells_items_apart:
-            tried += trie.two_first_items
+            tried += self.vocabulary.trie.two_items("in an array that it opened")
         return self._without(mask, configuration, tried)
 
-    def _inside(self, configuration: Configuration) -> tuple[np.ndarray, list[int]]:
-        """A mask, and further tokens, that a configuration can go on with."""
-        mask: np.ndarray | None = None
+    def _inside(self, configuration: Configuration) -> tuple[list[np.ndarray], list[int]]:
+        """Masks, and further tokens, that a configuration can go on with."""
+        frames = configuration.frames
+        bases: list[np.ndarray] = []
         tokens: list[int] = []
         # whatever stays within a known key stays within one that may be any
-        in_any_key = any(_in_any_key(frame.state) for frame in configuration.frames)
-        for frame in configuration.frames:
+        in_any_key = len(frames) > 1 and any(_in_any_key(frame.state) for frame in frames)
+        for frame in frames:
             if self.is_string(frame.state):
-                inside = self._in_string(frame, tokens)
-                mask = inside if mask is None else mask | inside
+                bases.append(self._in_string(frame, tokens))
             elif in_any_key and isinstance(frame.state, at.InKnownKey):
                 self._past_known_key(frame, tokens)
             else:
                 self._from(self.vocabulary.trie.root, frame, tokens)
-        if mask is None:
+        return bases, tokens
+
+    def _joined(self, bases: list[np.ndarray], tokens: list[int]) -> np.ndarray:
+        """The mask of all these. Most places of one schema have the masks of a few."""
+        if len(bases) == 1 and not tokens:
+            return bases[0]
+        key = tuple(map(id, bases)), tuple(tokens)
+        found = self._made.get(key)
+        if found is None:
             mask = np.zeros(self.vocabulary.words, dtype=np.uint32)
-        return mask, tokens
+            for base in bases:
+                mask |= base
+            set_bits(mask, tokens)
+            mask.flags.writeable = False
+            # the bases are kept for as long as their ids tell them
+            found = self._made[key] = _Made(mask, bases)
+        return found.mask
 
     def _without(
         self, mask: np.ndarray, configuration: Configuration, tried: list[int]
@@ -96,43 +111,69 @@ class Masks:
         """The mask less those of a few tokens that the machine cannot follow. Parts leave out which
         other names were taken and which items were seen: for tokens that write much at once, both
         may matter."""
+        octets = mask.data.cast("B")
         wrong = [
             token
             for token in tried
-            if mask[token >> 5] >> (token & 31) & 1
+            if octets[token >> 3] >> (token & 7) & 1
             and self.machine.run(configuration, self.vocabulary.tokens[token] or b"") is None
         ]
         if wrong:
             mask = mask.copy()
             for token in wrong:
                 mask[token >> 5] &= ~np.uint32(1 << (token & 31))
+            mask.flags.writeable = False
         return mask
 
-    def _rewriting(self, configuration: Configuration) -> Iterator[int]:
+    def _rewriting(self, configuration: Configuration) -> list[int]:
         """The tokens that may write a key, or the end of one, that was taken."""
         trie = self.vocabulary.trie
-        yield from trie.later_key
-        states = [_bare(frame.state) for frame in configuration.frames]
-        begins = any(isinstance(s, at.InObject) and s.phase != "after" for s in states)
-        if begins:
-            yield from trie.first_key
-        if begins or any(isinstance(s, at.InOtherKey) for s in states):
-            yield from trie.escaped_key
+        tried = list(trie.later_key)
+        for frame in configuration.frames:
+            state = _bare(frame.state)
+            if isinstance(state, at.InOtherKey):
+                tried += trie.escaped_key
+            elif isinstance(state, at.InObject) and state.phase != "after":
+                tried += trie.escaped_key
+                if state.others:
+                    tried += trie.first_key
+        return tried
 
     def _two_items(self, configuration: Configuration) -> list[int]:
         """The tokens that may end an item and begin one that was seen."""
-        trie = self.vocabulary.trie
+        strings = not self._strings_differ(configuration)
         states = [_bare(frame.state) for frame in configuration.frames]
         if all(isinstance(s, at.InOtherKey | at.InKnownKey) for s in states):
-            return trie.two_items_after_key
-        if not all(_in_json_string(s) for s in states):
-            return trie.two_items
-        around = [
-            f for frame in configuration.frames if frame.parents for f in frame.parents.frames
-        ]
-        if any(_tells_items_apart(frame.state) for frame in around):
-            return trie.two_items_after_string
-        return trie.two_items_after_nested
+            where = "from within a key"
+        elif not all(_in_json_string(s) for s in states):
+            where = "anywhere"
+        else:
+            above = [f.parents.frames for f in configuration.frames if f.parents]
+            apart = any(_tells_items_apart(f.state) for frames in above for f in frames)
+            where = "from within a string" + ("" if apart else " nested in the item")
+        return self.vocabulary.trie.two_items(where, strings=strings)
+
+    def _strings_differ(self, configuration: Configuration) -> bool:
+        """Whether in each array around whose items must differ, any string that the next item can
+        begin with can become endlessly many: then it need not be one that was seen."""
+        found = self._differing.get(configuration.number)
+        if found is None:
+            found = self._differing[configuration.number] = all(
+                self._next_string_is_free(frame.state)
+                and (frame.parents is None or self._strings_differ(frame.parents))
+                for frame in configuration.frames
+            )
+        return found
+
+    def _next_string_is_free(self, state: object) -> bool:
+        state = _bare(state)
+        if not isinstance(state, at.InArray) or not _tells_items_apart(state):
+            return True
+        return all(
+            strings.is_free
+            for way in state.node.plan.ways(state.position)
+            for strings in self.machine.space.normal(way.value).strings
+        )
 
     # -- frames --------------------------------------------------------------------------------
 
@@ -218,15 +259,21 @@ class Masks:
         if leaf.after is None or parents is None:
             return leaf.inside
         if isinstance(state, at.InOtherKey):
-            return self._in_other_key(leaf, state, parents)
+            self._end_other_key(leaf, state, parents, out)
+            return leaf.inside
         out += self._follow(leaf.after, parents)
         return leaf.whole
 
-    def _in_other_key(self, leaf: Leaf, key: at.InOtherKey, parents: Configuration) -> np.ndarray:
-        """The packed mask of the tokens that stay within a key, or end it and go on."""
+    def _end_other_key(
+        self, leaf: Leaf, key: at.InOtherKey, parents: Configuration, out: list[int]
+    ) -> None:
+        """Adds the tokens that end a key and go on."""
         refused = self._refused(key, parents)
-        if refused:
-            return self._ended(leaf, key, parents, refused)
+        for i, tokens in enumerate(self._ending(leaf, key, parents)):
+            out += [t for t in tokens if t not in refused[i]] if refused else tokens
+
+    def _ending(self, leaf: Leaf, key: at.InOtherKey, parents: Configuration) -> list[list[int]]:
+        """For each object that the key may be in, the tokens that end some key and go on."""
         # most of it is the same all along the key, if not in every object of the shape
         assert leaf.after is not None
         place: object = parents.number
@@ -235,26 +282,17 @@ class Masks:
         known = self._keys.get((place, key.cls))
         if known is not None and known[0] is leaf:
             return known[1]
-        mask = self._ended(leaf, key, parents, refused)
+        found: list[list[int]] = []
+        for parent in parents.frames:
+            assert isinstance(parent.state, at.InObject)
+            ends, tokens = Ends(), list[int]()
+            self.parts.after_other(leaf.after, key, parent.state, None, ends)
+            self._onward(ends, parent.parents, tokens)
+            found.append(tokens)
         if len(self._keys) >= _MOST_KEYS:
             self._keys.clear()
-        self._keys[place, key.cls] = leaf, mask
-        return mask
-
-    def _ended(
-        self, leaf: Leaf, key: at.InOtherKey, parents: Configuration, refused: list[set[int]]
-    ) -> np.ndarray:
-        assert leaf.after is not None
-        tokens: list[int] = []
-        for i, parent in enumerate(parents.frames):
-            assert isinstance(parent.state, at.InObject)
-            ends, found = Ends(), list[int]()
-            self.parts.after_other(leaf.after, key, parent.state, None, ends)
-            self._onward(ends, parent.parents, found)
-            tokens += [t for t in found if t not in refused[i]] if refused else found
-        mask = leaf.inside.copy()
-        set_bits(mask, tokens)
-        return mask
+        self._keys[place, key.cls] = leaf, found
+        return found
 
     def _refused(self, key: at.InOtherKey, parents: Configuration) -> list[set[int]]:
         """For each object that the key may be in, the tokens that would complete the key to a name
@@ -263,16 +301,30 @@ class Masks:
         if begun is None:
             return []
         closing, length = self.vocabulary.trie.closing, len(begun)
-
-        def of(names: frozenset[str]) -> set[int]:
-            rests = [name[length:] for name in names if name.startswith(begun)]
-            return {token for rest in rests for token in closing.get(rest, ())}
-
-        known = of(key.node.names)
-        found = [
-            known | of(p.state.others) for p in parents.frames if isinstance(p.state, at.InObject)
-        ]
+        known = {
+            t for n in _beginning(key.node.sorted_names, begun) for t in closing.get(n[length:], ())
+        }
+        found: list[set[int]] = []
+        for parent in parents.frames:
+            assert isinstance(parent.state, at.InObject)
+            rests = [n[length:] for n in parent.state.others if n.startswith(begun)]
+            found.append(known.union(*(closing.get(rest, ()) for rest in rests)))
         return found if any(found) else []
+
+
+class _Made(NamedTuple):
+    """A mask, and those that it was made of."""
+
+    mask: np.ndarray
+    bases: list[np.ndarray]
+
+
+def _beginning(names: list[str], text: str) -> Iterator[str]:
+    """Those of sorted names that begin so."""
+    for i in range(bisect_left(names, text), len(names)):
+        if not names[i].startswith(text):
+            return
+        yield names[i]
 
 
 def _in_any_key(state: object) -> bool:

@@ -17,7 +17,7 @@ from agentrt.schema.machine.numbers import NumberText
 from agentrt.schema.machine.texts import LiteralText, StringText, TextAutomaton, Within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from agentrt.schema.algebra.space import Expr
     from agentrt.schema.machine.codec import Pending
@@ -30,7 +30,7 @@ _NUMERIC = frozenset(b"0123456789+-.eE")
 _SPACES = b" \t\n\r"
 _NONE: frozenset[str] = frozenset()
 _MOST_KEPT = 50_000
-_FEW = 8
+_FEW = 3
 
 
 class Part:
@@ -350,12 +350,12 @@ def _name_entries(node: Node, tree: NameTree, start: AtName) -> NameEntries:
 
 def _reachable(node: Node, text: TextAutomaton, within: object) -> Iterable[tuple[int, Node]]:
     """The children by bytes that may come next, or by all where asking would cost more."""
-    if len(node.children) <= _FEW:
+    if len(node.children) < _FEW:
         return node.children.items()
     return _shared(node, _next_bytes(text, within))
 
 
-def _next_bytes(text: TextAutomaton, within: object) -> Iterable[int] | None:
+def _next_bytes(text: TextAutomaton, within: object) -> Collection[int] | None:
     """The bytes that may come next, where they are few."""
     if isinstance(text, StringText):
         assert isinstance(within, Within)
@@ -366,11 +366,14 @@ def _next_bytes(text: TextAutomaton, within: object) -> Iterable[int] | None:
     return _NUMERIC if isinstance(text, NumberText) else None
 
 
-def _shared(node: Node, few: Iterable[int] | None) -> Iterator[tuple[int, Node]]:
+def _shared(node: Node, few: Collection[int] | None) -> Iterator[tuple[int, Node]]:
     """The children by bytes that may come next."""
     children = node.children
     if few is None:
         yield from children.items()
+        return
+    if len(children) < len(few):
+        yield from [item for item in children.items() if item[0] in few]
         return
     for byte in few:
         child = children.get(byte)

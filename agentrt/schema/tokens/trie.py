@@ -14,14 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 # Tokens that write a whole key after something else, and tokens that end one item and begin
-# another: what they may not repeat depends on what they themselves wrote.
+# another (by a byte that a value can begin with): what they may not repeat depends on what they
+# themselves wrote.
 _LATER_KEY = re.compile(rb',\s*"[^"]*"', re.DOTALL)
 _FIRST_KEY = re.compile(rb'^\s*"[^"]*"', re.DOTALL)
 _ESCAPED_KEY = re.compile(rb'\\..*"', re.DOTALL)
-_TWO_ITEMS = re.compile(rb",\s*\S", re.DOTALL)
-_TWO_ITEMS_AFTER_STRING = re.compile(rb'".*,\s*\S', re.DOTALL)
-_TWO_ITEMS_AFTER_NESTED = re.compile(rb'"\s*[}\]].*,\s*\S', re.DOTALL)
-_TWO_ITEMS_AFTER_KEY = re.compile(rb'"\s*:.*,\s*\S', re.DOTALL)
+_TWO_ITEMS = {
+    "anywhere": rb"",
+    "in an array that it opened": rb"\[.*",
+    "from within a string": rb'".*',
+    "from within a string nested in the item": rb'"\s*[}\]].*',
+    "from within a key": rb'"\s*:.*',
+}
+"""What a token that ends one item and begins another holds before the comma, by where it stands."""
+_ITEM = rb',\s*["\-0-9tfn\[{]'
+_ITEM_BUT_STRING_BEGUN = rb',\s*(?!"[^"]*\Z)["\-0-9tfn\[{]'
 _MOST_JOINED = 10_000
 
 
@@ -77,6 +84,7 @@ class Trie:
         self.tokens = tokens
         self.root = Node()
         self._joined: dict[tuple[int, ...], Node] = {}
+        self._two_items: dict[tuple[str, bool], list[int]] = {}
         for number, token in enumerate(tokens):
             if token is not None:
                 self.root.insert(token, number)
@@ -169,30 +177,16 @@ class Trie:
         """The tokens that may end a key after an escape."""
         return self._matching(_ESCAPED_KEY)
 
-    @cached_property
-    def two_items(self) -> list[int]:
-        """The tokens that may end one item and begin another."""
-        return self._matching(_TWO_ITEMS)
-
-    @cached_property
-    def two_items_after_string(self) -> list[int]:
-        """Those of them that may do so from within a string, which they must end."""
-        return self._matching(_TWO_ITEMS_AFTER_STRING)
-
-    @cached_property
-    def two_items_after_nested(self) -> list[int]:
-        """Those of them that may do so from within a string in an object or array in the item."""
-        return self._matching(_TWO_ITEMS_AFTER_NESTED)
-
-    @cached_property
-    def two_items_after_key(self) -> list[int]:
-        """Those of them that may do so from within a key, which a value must follow."""
-        return self._matching(_TWO_ITEMS_AFTER_KEY)
-
-    @cached_property
-    def two_first_items(self) -> list[int]:
-        """Those of them that open the array themselves."""
-        return [i for i in self.two_items if b"[" in (self.tokens[i] or b"")]
+    def two_items(self, where: str, *, strings: bool = True) -> list[int]:
+        """The tokens that may end one item and begin another, standing where one of `_TWO_ITEMS`
+        says; less those that only begin a string, without `strings`."""
+        key = (where, strings)
+        found = self._two_items.get(key)
+        if found is None:
+            begun = _ITEM if strings else _ITEM_BUT_STRING_BEGUN
+            pattern = re.compile(_TWO_ITEMS[where] + begun, re.DOTALL)
+            found = self._two_items[key] = self._matching(pattern)
+        return found
 
     def _matching(self, pattern: re.Pattern[bytes]) -> list[int]:
         return [i for i, t in enumerate(self.tokens) if t is not None and pattern.search(t)]

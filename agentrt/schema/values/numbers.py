@@ -31,6 +31,17 @@ class Numbers:
     excluded: frozenset[Fraction] = frozenset()
     points: frozenset[Fraction] | None = None
 
+    @property
+    def whole_range(self) -> tuple[int | None, int | None] | None:
+        """The bounds of a set of all the integers between two, None for a side without; None for
+        any other set."""
+        plain = self.multiple == 1 and not (self.not_multiples or self.excluded)
+        if self.points is not None or not plain:
+            return None
+        lo = None if self.lo is None else (floor(self.lo) + 1 if self.lo_open else ceil(self.lo))
+        hi = None if self.hi is None else (ceil(self.hi) - 1 if self.hi_open else floor(self.hi))
+        return lo, hi
+
     def contains(self, value: Fraction) -> bool:
         if self.points is not None:
             return value in self.points

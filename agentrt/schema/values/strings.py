@@ -30,6 +30,11 @@ class Strings:
     def is_everything(self) -> bool:
         return self.dfa is None and self.lo == 0 and self.hi is None
 
+    @property
+    def is_free(self) -> bool:
+        """Whether every start of a text of the set can be continued in endlessly many ways."""
+        return self.hi is None and (self.dfa is None or self.dfa.all_infinite)
+
     def intersection(self, other: Strings) -> Strings:
         dfa = _both(self.dfa, other.dfa)
         hi = self.hi if other.hi is None else other.hi
