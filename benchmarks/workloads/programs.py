@@ -54,6 +54,22 @@ async def complete(s: Branch, prompt: str, tokens: int) -> None:
     await s.gen(tokens)
 
 
+async def consistent(s: Branch, prompt: str, *, ways: int, tokens: int) -> None:
+    """Self-consistency: several ways of reasoning, told apart by their number, and an answer each.
+
+    Where a user would sample them, they are named here: greedy ways would all be the same.
+    """
+
+    async def way(branch: Branch, number: int) -> None:
+        branch.say(f" (way {number})")
+        await branch.gen(tokens)
+        branch.say("\nThe answer is")
+        await branch.gen(4)
+
+    s.say(prompt)
+    await asyncio.gather(*map(way, s.fork(ways), range(1, ways + 1)))
+
+
 async def react(s: Branch, prefix: str, observations: Sequence[str], tokens: int) -> None:
     """Thinks and acts; what was observed is read from a recording."""
     s.say(prefix)
