@@ -66,6 +66,8 @@ def measure(
         found = {engine: best(took) for engine, took in runs.items()}
         measured[name] = {engine: took for engine, took in found.items() if took is not None}
         measured[name]["ratio_best_peer"] = ratio(measured[name])
+        if not args.json:
+            print_table(name, measured[name])
     return measured
 
 
@@ -93,17 +95,16 @@ def ratio(by_engine: Figures) -> float | None:
     return ours / max(rates.values()) if ours and rates else None
 
 
-def print_tables(measured: dict[str, Figures]) -> None:
-    for name, by_engine in measured.items():
-        taken = {engine: took for engine, took in by_engine.items() if isinstance(took, dict)}
-        told = [c for c in COLUMNS if any(took.get(c) is not None for took in taken.values())]
-        rows = [
-            (engine, *("" if took.get(c) is None else took[c] for c in told))
-            for engine, took in taken.items()
-        ]
-        over = by_engine["ratio_best_peer"]
-        title = name if over is None else f"{name}: {over:.2f} times the best peer"
-        show(title, ["engine", *(COLUMNS[c] for c in told)], rows)
+def print_table(name: str, by_engine: Figures) -> None:
+    taken = {engine: took for engine, took in by_engine.items() if isinstance(took, dict)}
+    told = [c for c in COLUMNS if any(took.get(c) is not None for took in taken.values())]
+    rows = [
+        (engine, *("" if took.get(c) is None else took[c] for c in told))
+        for engine, took in taken.items()
+    ]
+    over = by_engine["ratio_best_peer"]
+    title = name if over is None else f"{name}: {over:.2f} times the best peer"
+    show(title, ["engine", *(COLUMNS[c] for c in told)], rows)
 
 
 def arguments() -> argparse.Namespace:
@@ -124,8 +125,6 @@ def main() -> None:
         Progress(console=console, disable=args.json) as progress,
     ):
         measured = measure(workers, args, progress)
-    if not args.json:
-        print_tables(measured)
     how = {"size": args.size, "threads": args.threads, "texts": data.described()}
     finish({"programs": how | {"workloads": measured}})
 
