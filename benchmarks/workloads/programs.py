@@ -32,7 +32,7 @@ class Address(BaseModel):
 class Order(BaseModel):
     """Ten fields, three of them in an object of their own."""
 
-    reference: str = Field(pattern=r"[A-Z]-[0-9]{4}")
+    reference: str = Field(pattern=r"^[A-Z]-[0-9]{4}$")
     customer: str = Field(max_length=40)
     item: str = Field(max_length=30)
     count: int = Field(ge=1, le=9)
