@@ -6,7 +6,7 @@ import asyncio
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,13 +23,19 @@ class Mood(StrEnum):
     PATIENT = "patient"
 
 
-class Address(BaseModel):
+class Closed(BaseModel):
+    """Without it some engines write members that nobody asked for, until their tokens end."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Address(Closed):
     number: int = Field(ge=1, le=999)
     street: str = Field(max_length=40)
     town: str = Field(max_length=30)
 
 
-class Order(BaseModel):
+class Order(Closed):
     """Ten fields, three of them in an object of their own."""
 
     reference: str = Field(pattern=r"^[A-Z]-[0-9]{4}$")
