@@ -57,32 +57,38 @@ class Part:
 
 PARTS = {
     "decode": Part(
-        f"decode --batches 1 --prompt 512 --new 128 --repeat 2 --limit 90 "
+        f"decode --batches 1 --prompt 512 --new 128 --repeat 2 --limit 60 "
         f"--peers {TEXT_PEERS},transformers",
-        4,
+        3,
         decode,
     ),
     "batches": Part(
-        f"decode --batches 8,32,64 --prompt 64 --new 64 --repeat 1 --limit 90 "
+        f"decode --batches 8,32,64 --prompt 64 --new 32 --repeat 1 --limit 60 "
         f"--peers {TEXT_PEERS},transformers",
-        5,
+        6,
         decode,
     ),
     "programs": Part(
-        f"programs --size medium --limit 45 --peers {TEXT_PEERS},guidance,outlines", 22, programs
-    ),
-    "bounds": Part(
-        "programs --size full --limit 120 --peers '' "
-        "--workloads judge,tree_of_thought,self_consistency,react,game24",
-        5,
-        own_programs,
+        "programs --size medium --limit 45 --peers llama.cpp,openvino,guidance,outlines",
+        21,
+        programs,
     ),
     "overhead": Part("overhead --requests 32 --repeat 2", 2, costs),
-    "model": Part("scale --model --kinds branches,prompt --repeat 1", 2, branches_and_prompts),
     "startup": Part("startup", 0.5, startup),
-    "scale": Part("scale", 3, scale),
-    "replicas": Part("replicas", 6, replicas),
+    "model": Part("scale --model --kinds branches,prompt --repeat 1", 2, branches_and_prompts),
+    "bounds": Part(
+        "programs --size full --limit 300 --peers '' --workloads judge,game24", 5, own_programs
+    ),
+    "continuous": Part(
+        "programs --size medium --limit 45 --peers transformers-cb "
+        "--workloads few_shot_generate,tree_of_thought,chat_short",
+        3,
+        programs,
+    ),
+    "scale": Part("scale", 1.5, scale),
+    "replicas": Part("replicas", 3, replicas),
 }
+"""In the order of what is wanted most, should time run out."""
 
 
 def measure(part: Part, folder: str | None) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from benchmarks.report import console
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
+START_S = 300
+"""An engine that is not there by then is left out."""
 DIED = {"failed": "its process died"}
 
 
@@ -37,7 +39,7 @@ class Worker:
             text=True,
             env={**os.environ, "OMP_NUM_THREADS": str(self._threads)},
         )
-        told = self._told(None)
+        told = self._told(START_S)
         if "ready" in told:
             return True
         console.print(f"[yellow]{self.name} is left out:[/] {told.get('missing', told)}")
