@@ -87,7 +87,7 @@ class Crowd:
 def iter_steps(crowd: Crowd) -> list[float]:
     """The seconds of each step until all is done."""
     taken: list[float] = []
-    while crowd.engine.has_work:
+    while crowd.engine.rest_s is not None:
         taken.append(crowd.step())
     return taken
 

@@ -1,4 +1,7 @@
-"""Real inputs for benchmarks and tests: public datasets kept beside the checkout, when they are."""
+"""Real inputs for benchmarks and tests: public datasets kept beside the checkout, when they are.
+
+docs/benchmarks.md says which files there are and where they come from.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,45 @@ import os
 from pathlib import Path
 from typing import Any
 
-DATA = Path(os.environ.get("AGENTRT_DATA", Path(__file__).parents[2] / "shared" / "data"))
+VARIABLE = "AGENTRT_DATA"
+BESIDE = Path(__file__).parents[2] / "shared" / "data"
+NAMES = ("gsm8k_test", "hotpotqa_dev", "judge_articles", "tip_topics", "game24", "react_hotpotqa")
+
+
+def folder() -> Path:
+    """Where the datasets are looked for: what `use` said, else a folder beside the checkout."""
+    return Path(os.environ.get(VARIABLE, BESIDE))
+
+
+DATA = folder()
+"""The same, as it is at import."""
+
+
+def use(given: str | None) -> None:
+    """Has datasets looked for in a folder, by the processes started from here too."""
+    if given is not None:
+        os.environ[VARIABLE] = given
 
 
 def available() -> bool:
-    return (DATA / "gsm8k_test.jsonl.gz").is_file()
+    return not missing()
+
+
+def missing() -> list[str]:
+    """The files that are not there; without any of them all texts are made up."""
+    return [name for name in NAMES if not (folder() / f"{name}.jsonl.gz").is_file()]
+
+
+def described() -> str:
+    """What the texts of a run are, for its output."""
+    if not (absent := missing()):
+        return "public datasets"
+    return f"seeded made-up texts ({', '.join(absent)}: not in {folder()}; --data names a folder)"
 
 
 def rows(name: str) -> list[Any]:
-    """The lines of DATA/name.jsonl.gz, parsed."""
-    with gzip.open(DATA / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+    """The lines of a dataset, parsed."""
+    with gzip.open(folder() / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
 

@@ -1,20 +1,24 @@
 """Single stream and batches: time to the first token, tokens per second, beside other engines.
 
     python -m benchmarks.decode [--batches 1,8,32,64] [--prompt 512] [--new 128] [--repeat 3]
-                                [--peers transformers,llama.cpp] [--threads 2] [--json]
+                                [--peers transformers,llama.cpp] [--limit SECONDS]
+                                [--threads 2] [--json]
 
 Every engine serves the same prompts, which share nothing, greedily and in a process of its own;
-they take turns, and every figure is the best of the repeats. `floor` is what the machine allows:
-a decode step has to read the weights of the provided model's file once (bytes over the memory's
-measured speed), and a prompt has to be multiplied by them (operations over the measured rate of
-fp32 products). The last line is one JSON object: engine {batch: {ttft_s, tokens_per_s}}, and the
+they take turns, and every figure is the best of the repeats. `ttft_s` is when the last of the first
+tokens was there, `tokens_per_s` all new tokens over the whole time, prompts included, and
+`decode_tokens_per_s` what came after the first tokens over the time beyond that of the same prompts
+asked for one token each: engines that mix prompts with writing get no more than they did.
+
+`floor` is what the machine allows. A decode step has to read the weights of the provided model's
+file once (bytes over the memory's measured speed) and to multiply them with every row, and a prompt
+has to be multiplied by them (operations over the measured rate of large products, fp32 or int8,
+whichever is faster). The last line is one JSON object: decode {engine: {batch: figures}}, and the
 floor. --json leaves out the table and the progress bar.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 import random
 import time
 from typing import TYPE_CHECKING, Any
@@ -24,15 +28,19 @@ from rich.progress import Progress
 
 from agentrt.runtime.codec import ModelCodec
 from agentrt.runtime.models import resolve
-from benchmarks.peers.process import Worker, started
+from benchmarks.peers.process import started
 from benchmarks.peers.registry import PEERS
-from benchmarks.report import console, finish, show
+from benchmarks.report import console, finish, given, options, show
 from benchmarks.workloads.texts import prose
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import argparse
+    from collections.abc import Callable, Sequence
+
+    from benchmarks.peers.process import Worker
 
 Figures = dict[str, float]
+Measured = dict[str, dict[int, Figures]]
 
 
 def prompts(batch: int, length: int, vocab_size: int, seed: int) -> list[list[int]]:
@@ -47,31 +55,42 @@ def texts(batch: int, length: int, seed: int) -> list[str]:
     return [codec.decode(codec.encode(prose(rng, 2 * length))[:length]) for _ in range(batch)]
 
 
-def measure(
-    workers: list[Worker], batches: list[int], args: argparse.Namespace, progress: Progress
-) -> dict[str, dict[int, Figures]]:
-    task = progress.add_task("", total=len(batches) * len(workers) * args.repeat)
-    measured: dict[str, dict[int, Figures]] = {worker.name: {} for worker in workers}
-    for batch in batches:
+def measure(workers: Sequence[Worker], args: argparse.Namespace, progress: Progress) -> Measured:
+    task = progress.add_task("", total=len(args.batches) * len(workers) * args.repeat)
+    measured: Measured = {worker.name: {} for worker in workers}
+    for batch in args.batches:
         for repeat in range(args.repeat):
             asked = texts(batch, args.prompt, 2 + repeat)
             for worker in workers:
                 progress.update(task, description=f"{batch}: {worker.name}")
-                told = worker.ask(prompts=asked, new=args.new)
+                told = ask(worker, asked, args.new, args.limit)
                 progress.advance(task)
                 if "seconds" in told:
                     note(measured[worker.name], batch, args.new, told)
                 else:
-                    progress.console.print(f"[yellow]{batch}: {worker.name}:[/] {told}")
+                    console.print(f"[yellow]{batch}: {worker.name}:[/] {told}")
     return measured
+
+
+def ask(worker: Worker, asked: list[str], new: int, limit: float | None) -> dict[str, Any]:
+    """What became of the prompts, and with several of them what they take by themselves."""
+    told = worker.ask(limit=limit, prompts=asked, new=new)
+    if "seconds" not in told or len(asked) == 1:
+        return told | {"prompts_s": told.get("first_s")}
+    alone = worker.ask(limit=limit, prompts=asked, new=1)
+    return told | {"prompts_s": alone["seconds"]} if "seconds" in alone else alone
 
 
 def note(by_batch: dict[int, Figures], batch: int, new: int, told: dict[str, Any]) -> None:
     """Keeps the better figures."""
-    speed = batch * (new - 1) / max(told["seconds"] - told["first_s"], 1e-9)
-    best = by_batch.setdefault(batch, {"ttft_s": float("inf"), "tokens_per_s": 0.0})
+    after = max(told["seconds"] - told["prompts_s"], 1e-9)
+    found = {
+        "tokens_per_s": batch * new / told["seconds"],
+        "decode_tokens_per_s": batch * (new - 1) / after,
+    }
+    best = by_batch.setdefault(batch, {"ttft_s": told["first_s"]} | found)
     best["ttft_s"] = min(best["ttft_s"], told["first_s"])
-    best["tokens_per_s"] = max(best["tokens_per_s"], speed)
+    best |= {name: max(best[name], rate) for name, rate in found.items()}
 
 
 def floor(threads: int) -> Figures:
@@ -85,16 +104,40 @@ def floor(threads: int) -> Figures:
     tensors = GGUFReader(gguf_file()).tensors
     weight_bytes = sum(int(tensor.n_bytes) for tensor in tensors)
     in_layers = [t for t in tensors if t.name.startswith("blk.") and len(t.shape) == 2]
-    read, square = torch.zeros(2**27), torch.zeros(2_048, 2_048)  # 512 MB of floats
+    read = torch.zeros(2**27)  # 512 MB of floats
     memory = read.numel() * 4 / fastest(read.sum)
-    products = 2 * 2_048**3 / fastest(lambda: square @ square)
+    rates = {"fp32": product_rate(fp32_product()), "int8": product_rate(int8_product())}
     operations = 2 * sum(int(np.prod(t.shape)) for t in in_layers)
     return {
         "memory_gb_per_s": memory / 1e9,
-        "products_gflop_per_s": products / 1e9,
-        "decode_step_s": weight_bytes / memory,
-        "prompt_token_s": operations / products,
+        **{f"{kind}_gop_per_s": rate / 1e9 for kind, rate in rates.items()},
+        "read_s": weight_bytes / memory,
+        "multiply_row_s": operations / max(rates.values()),
     }
+
+
+SIDE = 2_048
+
+
+def fp32_product() -> Callable[[], object]:
+    import torch
+
+    square = torch.ones(SIDE, SIDE)
+    return lambda: square @ square
+
+
+def int8_product() -> Callable[[], object]:
+    """FBGEMM's product of 8-bit integers, the fastest one that torch brings."""
+    import torch
+
+    weights = torch.quantize_per_tensor(torch.ones(SIDE, SIDE), 0.1, 0, torch.qint8)
+    rows = torch.quantize_per_tensor(torch.ones(SIDE, SIDE), 0.1, 0, torch.quint8)
+    packed = torch.ops.quantized.linear_prepack(weights, None)
+    return lambda: torch.ops.quantized.linear(rows, packed, 1.0, 0)
+
+
+def product_rate(product: Callable[[], object]) -> float:
+    return 2 * SIDE**3 / fastest(product)
 
 
 def fastest(run: Callable[[], object]) -> float:
@@ -107,43 +150,44 @@ def fastest(run: Callable[[], object]) -> float:
     return min(times)
 
 
-def print_table(measured: dict[str, dict[int, Figures]], least: Figures, prompt: int) -> None:
-    rows = [
-        (name, batch, figures["ttft_s"], figures["tokens_per_s"])
-        for name, by_batch in measured.items()
-        for batch, figures in by_batch.items()
-    ]
-    for batch in sorted({batch for by_batch in measured.values() for batch in by_batch}):
-        first = batch * prompt * least["prompt_token_s"]
-        rows.append(("floor", batch, first, batch / least["decode_step_s"]))
-    show(
-        f"{prompt} prompt tokens; memory reads {least['memory_gb_per_s']:.1f} GB/s, fp32 products "
-        f"{least['products_gflop_per_s']:.0f} GFLOP/s",
-        ["engine", "batch", "first tokens s", "decode tokens/s"],
-        rows,
-    )
+def floor_of(batch: int, least: Figures, prompt: int, new: int) -> Figures:
+    """The figures that no engine on these weights can beat."""
+    first = batch * prompt * least["multiply_row_s"]
+    step = max(least["read_s"], batch * least["multiply_row_s"])
+    return {
+        "ttft_s": first,
+        "tokens_per_s": batch * new / (first + (new - 1) * step),
+        "decode_tokens_per_s": batch / step,
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = options(__doc__, repeat=3, peers=PEERS)
     parser.add_argument("--batches", default="1,8,32,64")
     parser.add_argument("--prompt", type=int, default=512)
     parser.add_argument("--new", type=int, default=128)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--peers", default=",".join(PEERS), help=f"of {', '.join(PEERS)}; '' none")
-    parser.add_argument("--json", action="store_true", help="no table, no progress bar")
-    args = parser.parse_args()
-    batches = [int(batch) for batch in args.batches.split(",")]
+    parser.add_argument("--limit", type=float, help="seconds of an engine for a batch")
+    args = given(parser)
+    args.batches = [int(batch) for batch in args.batches.split(",")]
     least = floor(args.threads)
     with (
-        started(["agentrt", *filter(None, args.peers.split(","))], args.threads) as workers,
+        started(("agentrt", *args.peers), args.threads) as workers,
         Progress(console=console, disable=args.json) as progress,
     ):
-        measured = measure(workers, batches, args, progress)
+        measured = measure(workers, args, progress)
+    measured["floor"] = {
+        batch: floor_of(batch, least, args.prompt, args.new) for batch in args.batches
+    }
     if not args.json:
-        print_table(measured, least, args.prompt)
-    finish({**measured, "floor": least, "prompt": args.prompt, "new": args.new})
+        rows = [
+            (name, batch, *figures.values())
+            for name, by_batch in measured.items()
+            for batch, figures in by_batch.items()
+        ]
+        columns = ["engine", "batch", "first tokens s", "tokens/s", "decode tokens/s"]
+        show(f"{args.prompt} prompt tokens, {args.new} new", columns, rows)
+        show("The machine", ["figure", "value"], least.items())
+    finish({"decode": measured, "machine": least, "prompt": args.prompt, "new": args.new})
 
 
 if __name__ == "__main__":

@@ -1,20 +1,19 @@
 """From a cold process to the first token of a 50-token prompt, imports included.
 
-    python -m benchmarks.startup [--repeat 5]
+    python -m benchmarks.startup [--repeat 5] [--json]
 
 Each start is a new process; the model is already converted. The last line is one JSON object with
-the seconds of every start and their median.
+the seconds of every start and their median; --json leaves out the table.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import subprocess
 import sys
 import time
 
-from benchmarks.report import finish, show
+from benchmarks.report import finish, given, options, show
 
 START = """
 import asyncio
@@ -43,13 +42,13 @@ def start_once() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeat", type=int, default=5)
-    args = parser.parse_args()
+    args = given(options(__doc__, repeat=5))
     start_once()  # converts, compiles, fills the page cache
     seconds = [start_once() for _ in range(args.repeat)]
     median = statistics.median(seconds)
-    show("Start to first token", ["start", "seconds"], [*enumerate(seconds, 1), ("median", median)])
+    if not args.json:
+        rows: list[tuple[object, float]] = [*enumerate(seconds, 1), ("median", median)]
+        show("Start to first token", ["start", "seconds"], rows)
     finish({"seconds": seconds, "median_s": median})
 
 

@@ -123,6 +123,12 @@ def costs(args: argparse.Namespace, folder: Path) -> dict[str, Figures]:
     return out
 
 
+def recording_share(folder: Path, *, rounds: int, calls: int = 64) -> float:
+    """The most that recording adds to calls of the provided model, as a share of their time."""
+    how = argparse.Namespace(rounds=rounds, calls=calls, scripted_only=False)
+    return max(got.get("recording_share", 0.0) for got in costs(how, folder).values())
+
+
 async def sizes(folder: Path) -> Figures:
     """Bytes an almost empty record takes, and each 1,000 tokens of prompts and outputs more."""
     out: Figures = {"empty_bytes": (await record_of(folder, [65], 1, 1))[0]}

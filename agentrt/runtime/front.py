@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Set
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from operator import index
-from typing import TYPE_CHECKING, SupportsIndex, cast
+from typing import TYPE_CHECKING, cast
 
 from agentrt.errors import InvalidRequest
 from agentrt.messages import Message
@@ -16,6 +16,7 @@ from agentrt.runtime.job import Job
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
+    from typing import SupportsIndex
 
     from agentrt.generation import Completion, Selection
     from agentrt.runtime.engine_thread import EngineThread
@@ -46,6 +47,8 @@ class Front:
         if not isinstance(prompt, Iterable) or isinstance(prompt, _UNORDERED):
             raise _no_prompt(type(prompt).__name__)
         parts = _listed(cast("Iterable[object]", prompt))
+        if {*map(type, parts)} <= {int}:  # what programs ask with: no look at each of thousands
+            return cast("list[int]", parts)
         messages = [part for part in parts if isinstance(part, Message)]
         if messages and len(messages) == len(parts):
             for message in messages:
@@ -116,8 +119,8 @@ def _listed(prompt: Iterable[object]) -> list[object]:
 def _token_id(part: object) -> int:
     # Arrays have an index as well, but only those of a single number give it.
     with suppress(TypeError):
-        if isinstance(part, SupportsIndex) and not isinstance(part, bool):
-            return index(part)
+        if not isinstance(part, bool):
+            return index(cast("SupportsIndex", part))
     raise _no_prompt(f"sequence with a {type(part).__name__}")
 
 

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from agentrt import Runtime, State
-from benchmarks.overhead import Clock
+from benchmarks.clock import Clock
 from benchmarks.workloads import Answer, Branch, Call
 
 if TYPE_CHECKING:

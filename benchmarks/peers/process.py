@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.report import console
@@ -15,59 +15,84 @@ from benchmarks.report import console
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
+START_S = 300
+"""An engine that is not there by then is left out."""
+DIED = {"failed": "its process died"}
 
-@dataclass
+
 class Worker:
-    """An engine's process."""
+    """An engine's process; what it cannot answer in time ends it, and the next question finds a
+    new one."""
 
-    name: str
-    process: subprocess.Popen[str]
+    def __init__(self, name: str, threads: int) -> None:
+        self.name = name
+        self._threads = threads
+        self._process: subprocess.Popen[str] | None = None
 
-    @classmethod
-    def start(cls, name: str, threads: int) -> Worker | None:
-        """None where the engine cannot be had; says why."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.peers.worker", name, str(threads)],
+    def start(self) -> bool:
+        """Waits until the engine has loaded; False, saying why, where it cannot be had."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.peers.worker", self.name, str(self._threads)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if os.environ.get("BENCHMARKS_VERBOSE") else subprocess.DEVNULL,
             text=True,
-            env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+            env={**os.environ, "OMP_NUM_THREADS": str(self._threads)},
         )
-        worker = cls(name, process)
-        told = worker.told()
+        told = self._told(START_S)
         if "ready" in told:
-            return worker
-        console.print(f"[yellow]{name} is left out:[/] {told.get('missing', 'its process died')}")
-        process.wait()
-        return None
+            return True
+        console.print(f"[yellow]{self.name} is left out:[/] {told.get('missing', told)}")
+        self.stop()
+        return False
 
-    def told(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        return json.loads(line) if line else {"failed": "its process died"}
-
-    def ask(self, **what: Any) -> dict[str, Any]:
-        """Has the engine do something (see `worker`); what became of it."""
-        assert self.process.stdin is not None
-        if self.process.poll() is not None:
-            return {"failed": "its process died"}
-        self.process.stdin.write(json.dumps(what) + "\n")
-        self.process.stdin.flush()
-        return self.told()
+    def ask(self, *, limit: float | None = None, **what: Any) -> dict[str, Any]:
+        """Has the engine do something (see `worker`); what became of it, at most `limit` seconds
+        later."""
+        if self._process is None and not self.start():
+            return DIED
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(what) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            self.stop()
+            return DIED
+        return self._told(limit)
 
     def stop(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
+        """Ends the process."""
+        process, self._process = self._process, None
+        if process is not None:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait()
+
+    def _told(self, limit: float | None) -> dict[str, Any]:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        answers = self._process.stdout  # one line for each question: none waits in its buffer
+        if not select.select([answers], [], [], limit)[0]:
+            self._process.kill()
+            self.stop()
+            return {"over_s": limit}
+        line = answers.readline()
+        if not line:
+            self.stop()
+            return DIED
+        return json.loads(line)
 
 
 @contextmanager
 def started(names: Iterable[str], threads: int) -> Generator[list[Worker]]:
     """Those of the engines that can be had, until the end of the block."""
-    tried = [Worker.start(name, threads) for name in names]
-    workers = [worker for worker in tried if worker is not None]
+    workers: list[Worker] = []
     try:
+        for name in names:
+            worker = Worker(name, threads)
+            if worker.start():
+                workers.append(worker)
         yield workers
     finally:
         for worker in workers:

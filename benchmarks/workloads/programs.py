@@ -6,7 +6,7 @@ import asyncio
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,16 +23,22 @@ class Mood(StrEnum):
     PATIENT = "patient"
 
 
-class Address(BaseModel):
+class Closed(BaseModel):
+    """Without it some engines write members that nobody asked for, until their tokens end."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Address(Closed):
     number: int = Field(ge=1, le=999)
     street: str = Field(max_length=40)
     town: str = Field(max_length=30)
 
 
-class Order(BaseModel):
+class Order(Closed):
     """Ten fields, three of them in an object of their own."""
 
-    reference: str = Field(pattern=r"[A-Z]-[0-9]{4}")
+    reference: str = Field(pattern=r"^[A-Z]-[0-9]{4}$")
     customer: str = Field(max_length=40)
     item: str = Field(max_length=30)
     count: int = Field(ge=1, le=9)
@@ -52,6 +58,22 @@ async def complete(s: Branch, prompt: str, tokens: int) -> None:
     """One prompt, one generation."""
     s.say(prompt)
     await s.gen(tokens)
+
+
+async def consistent(s: Branch, prompt: str, *, ways: int, tokens: int) -> None:
+    """Self-consistency: several ways of reasoning, told apart by their number, and an answer each.
+
+    Where a user would sample them, they are named here: greedy ways would all be the same.
+    """
+
+    async def way(branch: Branch, number: int) -> None:
+        branch.say(f" (way {number})")
+        await branch.gen(tokens)
+        branch.say("\nThe answer is")
+        await branch.gen(4)
+
+    s.say(prompt)
+    await asyncio.gather(*map(way, s.fork(ways), range(1, ways + 1)))
 
 
 async def react(s: Branch, prefix: str, observations: Sequence[str], tokens: int) -> None:
