@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.config import RuntimeConfig
     from agentrt.runtime.runtime import Runtime, current_runtime
     from agentrt.runtime.stats import RuntimeStats
+    from agentrt.schema import Verbatim, verbatim
 
 __all__ = [
     "AgentrtError",
@@ -128,6 +129,7 @@ __all__ = [
     "UnsupportedModel",
     "Usage",
     "UsageError",
+    "Verbatim",
     "Vote",
     "call_tools",
     "current_runtime",
@@ -140,6 +142,7 @@ __all__ = [
     "program",
     "race",
     "tool",
+    "verbatim",
     "vote",
 ]
 
@@ -152,6 +155,7 @@ _HOMES = (
     "agentrt.runtime.config",
     "agentrt.runtime.runtime",
     "agentrt.runtime.stats",
+    "agentrt.schema",
 )
 _NOT_LISTED = ("map",)  # `from agentrt import *` must not hide Python's own
 

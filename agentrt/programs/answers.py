@@ -15,6 +15,7 @@ from agentrt.schema import (
     compiled_in_thread,
     schema_of,
 )
+from agentrt.schema.copying.marks import without_source
 from agentrt.schema.types import adapter
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ async def _of_type(kind: Any, vocabulary: Vocabulary) -> Answer[Any]:
 
 def name_of(kind: Any) -> str:
     """A type as a person would call it."""
+    kind = without_source(kind)
     if isinstance(kind, dict):
         title: object = kind.get("title")  # pyright: ignore[reportUnknownMemberType]
         return str(title) if title else "a JSON schema"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from agentrt.errors import AnswerRejected, Attempt, SchemaError
 from agentrt.schema import Span, compile_schema, compiled_in_thread, token_spans
 from agentrt.schema import partial as parse_partial
+from agentrt.schema.copying.marks import SOURCE
 from agentrt.schema.load.resources import pointer_of
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Repairs:
         assert self._answer.schema is not None
         # What was asked for comes first in `allOf`: keys are written in the order of first mention.
         asked = dict(self._answer.schema)
-        roots = {key: asked.pop(key) for key in ("$schema", "$id", "$defs") if key in asked}
+        roots = {key: asked.pop(key) for key in ("$schema", "$id", "$defs", SOURCE) if key in asked}
         without = [
             _nested(path, {"not": {"enum": values}}) for path, values in self._refused.items()
         ]
