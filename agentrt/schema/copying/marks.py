@@ -30,8 +30,8 @@ class Verbatim:
     """Marks a text or a number that is copied from what is read: `Annotated[str, Verbatim]`.
 
     A text is then a span of it that begins and ends at word boundaries (and matches the field's
-    `pattern`, where it has one), a number one that it mentions, a date one that it names, where it
-    names any. Inside lists and unions the mark is that of the values in them. The text is the one
+    `pattern`, or is one of a Literal's texts, where it has such), a number one that it mentions, a
+    date one that it names, where it names any. Inside lists and unions the mark is that of the values in them. The text is the one
     given to `extract`, or by `verbatim(kind, text)`.
     """
 
@@ -128,7 +128,7 @@ _NAMED = {"properties", "patternProperties", "$defs", "definitions"}
 def _is_copied(schema: Schema, bound_too: bool) -> bool:
     given = schema.get("type")
     kinds = {given} if isinstance(given, str) else set(given or ())
-    if not kinds & _COPIED or "enum" in schema or "const" in schema:
+    if not kinds & _COPIED:
         return False
     return bound_too or schema.get("format") == "date" or not _is_bound(schema)
 
