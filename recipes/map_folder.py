@@ -30,11 +30,13 @@ class Product(BaseModel):
 
 EXAMPLES = [
     (
-        "Copper pan\nEUR 64.00\nfor gas and wood\nSold out\nYou may also like: Tea towel (EUR 6.00)",
+        "Copper pan\nEUR 64.00\nfor gas and wood\nSold out\n"
+        "You may also like: Tea towel (EUR 6.00)",
         Product(name="Copper pan", price=64, available="Sold out"),
     ),
     (
-        "Cotton rug\nEUR 31.20\n60 x 90 cm, blue\nIn stock\nYou may also like: Coat hook (EUR 9.00)",
+        "Cotton rug\nEUR 31.20\n60 x 90 cm, blue\nIn stock\n"
+        "You may also like: Coat hook (EUR 9.00)",
         Product(name="Cotton rug", price=31.2, available="In stock"),
     ),
 ]

@@ -4,8 +4,8 @@
 
 As a desktop scraper does it, on pages of this folder. A page with links to further pages here is a
 list, any other an item. The values are copied from their pages, whatever the model: a name is a
-span of the page, a price a number on it. That it is the name and the price of the item itself is up
-to the model; `at_top` says whether both stand in the page's first lines, where these shops put them.
+span of the page, a price a number on it. That it is the item's own is up to the model; `at_top`
+says whether name and price stand in the page's first two lines, where this shop puts them.
 """
 
 from __future__ import annotations

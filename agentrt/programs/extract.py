@@ -58,9 +58,11 @@ async def extract(
     `examples` are (text, object) pairs to go by. They come before the text, so that many texts
     share them, computed once. With `verbatim` the values are copied: texts that nothing else binds
     are spans of the text, numbers and dates those that it mentions; without it only the fields
-    marked `Annotated[str, Verbatim]` (see :func:`agentrt.verbatim`). Outside `async with Runtime()` it uses one that is opened for the
-    process. Raises what `State.gen` raises; UnsatisfiableSchema where a value that has to be copied
-    is of a kind that the text has none of; PromptTooLong where the text does not fit: then use
+    marked `Annotated[str, Verbatim]` (see :func:`agentrt.verbatim`). Outside `async with Runtime()`
+    it uses one that is opened for the process.
+
+    Raises what `State.gen` raises; UnsatisfiableSchema where a value that has to be copied is of a
+    kind that the text has none of; PromptTooLong where the text does not fit: then use
     `agentrt.programs.extract_long`.
     """
     await ensure_runtime()

@@ -13,7 +13,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from agentrt.errors import SchemaError
-from agentrt.schema.copying.marks import bound, source_of, without_source
+from agentrt.schema.copying.marks import schema_from, source_of, without_source
 from agentrt.schema.dates import Bound, date_pattern
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def schema_of(kind: Any) -> dict[str, Any]:
     """
     source = source_of(kind)
     if source is not None:
-        return bound(schema_of(without_source(kind)), source.text, every=source.every)
+        return schema_from(schema_of(without_source(kind)), source.text, every=source.every)
     try:
         found = adapter(kind).json_schema(mode="validation", schema_generator=_Strict)
     except (PydanticInvalidForJsonSchema, PydanticUserError) as error:

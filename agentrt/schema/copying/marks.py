@@ -31,8 +31,8 @@ class Verbatim:
 
     A text is then a span of it that begins and ends at word boundaries (and matches the field's
     `pattern`, or is one of a Literal's texts, where it has such), a number one that it mentions, a
-    date one that it names, where it names any. Inside lists and unions the mark is that of the values in them. The text is the one
-    given to `extract`, or by `verbatim(kind, text)`.
+    date one that it names, where it names any. Inside lists and unions the mark is that of the
+    values in them. The text is the one given to `extract`, or by `verbatim(kind, text)`.
     """
 
     @classmethod
@@ -72,7 +72,7 @@ def verbatim(kind: Any, text: str, *, every: bool = True) -> Any:
     required one with nothing to copy is an UnsatisfiableSchema.
     """
     if isinstance(kind, dict):
-        return bound(cast("Schema", kind), text, every=every)
+        return schema_from(cast("Schema", kind), text, every=every)
     return Annotated[kind, _From(text, every)]
 
 
@@ -92,7 +92,7 @@ def without_source(kind: Any) -> Any:
     return kind
 
 
-def bound(schema: Schema, text: str, *, every: bool) -> Schema:
+def schema_from(schema: Schema, text: str, *, every: bool) -> Schema:
     """A schema with the text that its marked values are copied from; with `every`, all free values
     are marked."""
     return {**(marked(schema) if every else schema), SOURCE: text}

@@ -80,6 +80,7 @@ _MONTHS = {
     "dic": 12,
 }  # fmt: skip
 _NAME = rf"(?P<month>(?:{'|'.join(sorted(_MONTHS, key=len, reverse=True))})[^\W\d_]{{0,7}})\.?"
+_YEAR = r"(?P<year>\d{4})(?!\d)"
 _ORDINAL = r"(?:st|nd|rd|th|er|\.|º)?"
 _DATES = [
     re.compile(form, re.IGNORECASE)
@@ -87,8 +88,8 @@ _DATES = [
         r"(?<!\d)(?P<year>\d{4})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})(?!\d)",
         r"(?<!\d)(?P<day>\d{1,2})([-/.]) ?(?P<month>\d{1,2})\2 ?(?P<year>\d{4})(?!\d)",
         r"(?<!\d)(?P<month>\d{1,2})/(?P<day>\d{1,2})/(?P<year>\d{4})(?!\d)",
-        rf"(?<!\d)(?P<day>\d{{1,2}}){_ORDINAL}[ -](?:(?:of|de) )?{_NAME},?[ -](?:de )?(?P<year>\d{{4}})(?!\d)",
-        rf"\b{_NAME} (?P<day>\d{{1,2}}){_ORDINAL},? (?P<year>\d{{4}})(?!\d)",
+        rf"(?<!\d)(?P<day>\d{{1,2}}){_ORDINAL}[ -](?:(?:of|de) )?{_NAME},?[ -](?:de )?{_YEAR}",
+        rf"\b{_NAME} (?P<day>\d{{1,2}}){_ORDINAL},? {_YEAR}",
     )
 ]  # fmt: skip
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from agentrt.schema.charset import chars
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from agentrt.schema.regex.sparse import Edges
 
 # Scripts that put no spaces between words: Thai to Lao, Burmese, Khmer, kana, Han.
-_SPACELESS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")  # fmt: skip
+_SPACELESS = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
+)
 _JOINER = "\u200d"
 
 _State = tuple[frozenset[int], int]
@@ -50,7 +53,7 @@ def _is_of_word(character: str) -> bool:
 def boundaries(line: str) -> list[bool]:
     """For each place in a line, from before its first character to after its last, whether no word
     goes on across it."""
-    inner = (not _are_joined(a, b) for a, b in zip(line, line[1:], strict=False))
+    inner = (not _are_joined(a, b) for a, b in pairwise(line))
     return [True, *inner, True] if line else [True]
 
 
@@ -66,7 +69,7 @@ def span_automaton(line: str, *, least: int, most: int) -> Dfa:
     symbols = alphabet(chars(c) for c in dict.fromkeys(line))
     classes = {c: symbols.class_of(ord(c)) for c in dict.fromkeys(line)}
     first: _State = (starts, 0)
-    numbers = {first: 0}
+    numbers: dict[_State, int] = {first: 0}
     edges: list[Edges] = []
     level, depth = [first], 0
     while level:
