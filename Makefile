@@ -30,7 +30,7 @@ pytest: model
 	$(BIN)/python -m pytest
 
 model: $(READY)
-	@$(BIN)/python -m agentrt.runtime.models path
+	@$(BIN)/agentrt models path
 
 # The mark of an unfinished installation is there from before the first package until after the
 # last: what an interrupted pip left is thrown away, never built upon. torch goes first and pinned,

@@ -15,6 +15,7 @@ from agentrt.schema import (
     compiled_in_thread,
     schema_of,
 )
+from agentrt.schema.compile import DIGITS
 from agentrt.schema.copying.marks import without_source
 from agentrt.schema.types import adapter
 
@@ -92,7 +93,7 @@ async def _of_regex(regex: str, vocabulary: Vocabulary) -> Answer[str]:
 
 async def _of_type(kind: Any, vocabulary: Vocabulary) -> Answer[Any]:
     schema = kind if isinstance(kind, dict) else schema_of(kind)
-    grammar = await compiled_in_thread(partial(compile_schema, kind, vocabulary))
+    grammar = await compiled_in_thread(partial(compile_schema, kind, vocabulary, max_digits=DIGITS))
     read = adapter(Any if isinstance(kind, dict) else kind).validate_json
     return Answer(name_of(kind), grammar, read, schema)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from agentrt.errors import AnswerRejected, Attempt, SchemaError
 from agentrt.schema import Span, compile_schema, compiled_in_thread, token_spans
 from agentrt.schema import partial as parse_partial
+from agentrt.schema.compile import DIGITS
 from agentrt.schema.copying.marks import SOURCE
 from agentrt.schema.load.resources import pointer_of
 
@@ -95,7 +96,9 @@ class Repairs:
             _nested(path, {"not": {"enum": values}}) for path, values in self._refused.items()
         ]
         schema = {**roots, "allOf": [asked, *without]}
-        make = partial(compile_schema, schema, self._vocabulary, plain_numbers="all")
+        make = partial(
+            compile_schema, schema, self._vocabulary, plain_numbers="all", max_digits=DIGITS
+        )
         try:
             return await compiled_in_thread(make)
         except SchemaError as error:
