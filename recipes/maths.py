@@ -57,8 +57,8 @@ def is_count(total: Fraction) -> bool:
 def value(expression: str) -> Fraction | None:
     """What a sum comes to, times and divided before plus and minus; None for a division by 0."""
     total = Fraction(0)
-    for sign, product in re.findall(r"(^|[-+]) ?([^-+]+)", expression):
-        first, *rest = product.split()
+    for sign, term in re.findall(r"(^|[-+]) ?([^-+]+)", expression):
+        first, *rest = term.split()
         part = Fraction(first)
         for operation, number in zip(rest[::2], rest[1::2], strict=True):
             if operation == "/" and number == "0":

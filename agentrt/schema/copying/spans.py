@@ -57,14 +57,21 @@ def boundaries(line: str) -> list[bool]:
     return [True, *inner, True] if line else [True]
 
 
+def _may_start(line: str, place: int) -> bool:
+    """Not at a space, nor at a mark that ends what is before it, as a full stop does."""
+    is_mark = line[place] in ".,;:!?" or unicodedata.category(line[place]) in ("Pe", "Pf")
+    return line[place] != " " and not (is_mark and place and line[place - 1] != " ")
+
+
 def span_automaton(line: str, *, least: int, most: int) -> Dfa:
     """The automaton of a line's spans of at least `least` characters, right up to `most`.
 
-    A span begins and ends at a word boundary and not with a space. Longer ones than `most` may be
+    A span begins and ends at a word boundary, not with a space, and begins with no mark that ends
+    the word before. Longer ones than `most` may be
     among them: the bound on lengths is the caller's to keep.
     """
     edge = boundaries(line)
-    starts = frozenset(p for p in range(len(line)) if edge[p] and line[p] != " ")
+    starts = frozenset(p for p in range(len(line)) if edge[p] and _may_start(line, p))
     ends = frozenset(p for p in range(1, len(line) + 1) if edge[p] and line[p - 1] != " ")
     symbols = alphabet(chars(c) for c in dict.fromkeys(line))
     classes = {c: symbols.class_of(ord(c)) for c in dict.fromkeys(line)}
