@@ -138,9 +138,7 @@ async def answer(s: State, question: str, turns: int) -> tuple[Reacted, str]:
         s.assistant(f"Thought: {conclusion}\nNext: finish")
         s.user(f"Now the answer, in a few words, to: {asked}")
         s.assistant(known)
-    found = await react.using(max_tokens=24).on(
-        s, question, tools_for(question), turns=turns
-    )
+    found = await react.using(max_tokens=24).on(s, question, tools_for(question), turns=turns)
     return found, await quoted(question, found)
 
 

@@ -17,6 +17,7 @@ from typing import Annotated, Literal
 
 from common import DATA, arguments, console, opened, text_of
 from pydantic import BaseModel, Field
+from rich.table import Column, Table
 
 from agentrt import Verbatim, extract, gather
 
@@ -65,8 +66,11 @@ async def main() -> None:
         found = await gather(
             *(extract(Invoice, text_of(page), examples=EXAMPLES, verbatim=True) for page in pages)
         )
-        for page, invoice in zip(pages, found, strict=True):
-            console.print(f"[bold]{page.name}[/]  {invoice!r}")
+    table = Table("page", "seller", "number", "issued", Column("total", justify="right"))
+    for page, each in zip(pages, found, strict=True):
+        total = f"{each.currency} {each.total:.2f}"
+        table.add_row(page.name, each.seller, each.number, each.issued.isoformat(), total)
+    console.print(table)
 
 
 if __name__ == "__main__":
