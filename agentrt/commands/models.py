@@ -46,7 +46,7 @@ def run(asked: argparse.Namespace) -> None:
         print(f"{len(rows)} in {folder}")
         return
     files = pull(asked.model) if asked.action == "pull" else resolve(asked.model)
-    facts = {"name": files.name, "folder": str(files.folder)}
+    facts: dict[str, Any] = {"name": files.name, "folder": str(files.folder)}
     if asked.action == "info":
         facts |= _facts(files)
     if asked.json:

@@ -39,8 +39,8 @@ Amount due: GBP 1,255.50 on 14 March 2025"""
 
 def spans_of(text: str, least: int = 1, most: int = 80) -> set[str]:
     """Every span of a text, by trying them all: neither end is a space, nor between two word
-    characters (as `re` knows them; Han has no spaces between words), and the first is before no mark
-    that closes the word before it."""
+    characters (as `re` knows them; Han has no spaces between words), and the first is before no
+    mark that closes the word before it."""
     line = " ".join(text.split())
     cuts = [
         at
