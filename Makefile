@@ -9,13 +9,16 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 UNFINISHED := $(VENV)/.unfinished
 TORCH := torch==2.13.0
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 HAS_COMPILER := (command -v cc || command -v gcc || command -v clang) >/dev/null 2>&1
 
 .PHONY: demo test lint types pytest model clean
 .NOTPARALLEL:
 
 demo: model
+	@echo "Three messy pages of recipes/data/invoices, read by a model of 135 million parameters:"
 	@$(BIN)/python recipes/extract_invoices.py --live
+	@echo "More in recipes/; agentrt trace shows this run again."
 
 test: lint types pytest
 
@@ -30,7 +33,7 @@ pytest: model
 	$(BIN)/python -m pytest
 
 model: $(READY)
-	@$(BIN)/python -m agentrt.runtime.models path
+	@$(BIN)/agentrt models path >/dev/null
 
 # The mark of an unfinished installation is there from before the first package until after the
 # last: what an interrupted pip left is thrown away, never built upon. torch goes first and pinned,
@@ -41,9 +44,9 @@ $(READY): pyproject.toml
 	@if [ -e $(UNFINISHED) ] || ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
 	  rm -rf $(VENV); $(PYTHON) -m venv $(VENV); fi
 	@touch $(UNFINISHED)
-	$(BIN)/python -m pip install --disable-pip-version-check $(TORCH)
-	$(BIN)/python -m pip install --disable-pip-version-check \
-	  --editable ".[dev`$(HAS_COMPILER) || echo ,compiler`]"
+	@echo "Setting up .venv, once: torch first, which is large, then agentrt."
+	@$(PIP) $(TORCH)
+	@$(PIP) --editable ".[dev`$(HAS_COMPILER) || echo ,compiler`]"
 	@rm $(UNFINISHED)
 	@touch $@
 

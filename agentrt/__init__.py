@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.config import RuntimeConfig
     from agentrt.runtime.runtime import Runtime, current_runtime
     from agentrt.runtime.stats import RuntimeStats
+    from agentrt.schema import Verbatim, verbatim
 
 __all__ = [
     "AgentrtError",
@@ -130,6 +131,7 @@ __all__ = [
     "UnsupportedModel",
     "Usage",
     "UsageError",
+    "Verbatim",
     "Vote",
     "call_tools",
     "current_runtime",
@@ -142,6 +144,7 @@ __all__ = [
     "program",
     "race",
     "tool",
+    "verbatim",
     "vote",
 ]
 
@@ -154,6 +157,7 @@ _HOMES = (
     "agentrt.runtime.config",
     "agentrt.runtime.runtime",
     "agentrt.runtime.stats",
+    "agentrt.schema",
 )
 _NOT_LISTED = ("map",)  # `from agentrt import *` must not hide Python's own
 

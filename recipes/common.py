@@ -1,17 +1,17 @@
-"""What every recipe needs: a model to run on, text out of HTML, and the usage line at the end."""
+"""What every recipe needs: a model to run on, pages as text, and the usage line at the end."""
 
 from __future__ import annotations
 
 import argparse
 import time
 from contextlib import asynccontextmanager, nullcontext
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from agentrt import Runtime
+from agentrt.html import text_of_html
 from agentrt.trace import live_view
 
 if TYPE_CHECKING:
@@ -58,35 +58,6 @@ def _watched() -> LiveView:
     return live_view(console=console) if console.is_terminal else live_view()
 
 
-class _Text(HTMLParser):
-    """The text of a page, one line for each block."""
-
-    BLOCKS = frozenset(
-        ("p", "div", "li", "tr", "h1", "h2", "h3", "br", "table", "ul", "article", "aside")
-    )
-    SKIPPED = frozenset(("script", "style", "title", "nav", "footer", "button"))
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.parts: list[str] = []
-        self._skipping = 0
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
-        self._skipping += tag in self.SKIPPED
-        self.parts.append("\n" if tag in self.BLOCKS else " ")
-
-    def handle_endtag(self, tag: str) -> None:
-        self._skipping -= tag in self.SKIPPED and self._skipping > 0
-        self.parts.append("\n" if tag in self.BLOCKS else " ")
-
-    def handle_data(self, data: str) -> None:
-        if not self._skipping:
-            self.parts.append(data)
-
-
-def text_of(page: Path | str) -> str:
+def text_of(page: Path) -> str:
     """What a person would read on an HTML page."""
-    reader = _Text()
-    reader.feed(page.read_text(encoding="utf-8") if isinstance(page, Path) else page)
-    lines = (" ".join(line.split()) for line in "".join(reader.parts).splitlines())
-    return "\n".join(line for line in lines if line)
+    return text_of_html(page.read_text(encoding="utf-8"))

@@ -2,38 +2,42 @@
 
     python recipes/map_folder.py [--model MODEL] [--live] [--folder FOLDER] [--resume rows.db]
 
-The pages are read four at a time. With --resume, finished pages are not read again.
+The pages are read four at a time. With --resume, finished pages are not read again. Names and
+prices are copied from the page, and of "In stock" and "Sold out" only what it says can be answered;
+the provided model gets all 18 fields of the six pages here.
 """
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from common import DATA, arguments, console, opened, text_of
 from pydantic import BaseModel, Field
 from rich.table import Table
 
 import agentrt
-from agentrt import State, program
+from agentrt import State, Verbatim, program, verbatim
 from agentrt.programs.extract import ask_for
 
 
 class Product(BaseModel):
     name: str = Field(description="what is sold", max_length=40)
     price: float = Field(description="its price in euros", ge=0)
-    available: Literal["in stock", "sold out"]
+    available: Annotated[Literal["In stock", "Sold out"], Verbatim]
 
 
 EXAMPLES = [
     (
-        "Copper pan\nEUR 64.00\nfor gas and wood\nSold out\nYou may also like: Tea towel (EUR 6)",
-        Product(name="Copper pan", price=64, available="sold out"),
+        "Copper pan\nEUR 64.00\nfor gas and wood\nSold out\n"
+        "You may also like: Tea towel (EUR 6.00)",
+        Product(name="Copper pan", price=64, available="Sold out"),
     ),
     (
-        "Cotton rug\nEUR 31.20\n60 x 90 cm, blue\nIn stock\nYou may also like: Coat hook (EUR 9)",
-        Product(name="Cotton rug", price=31.2, available="in stock"),
+        "Cotton rug\nEUR 31.20\n60 x 90 cm, blue\nIn stock\n"
+        "You may also like: Coat hook (EUR 9.00)",
+        Product(name="Cotton rug", price=31.2, available="In stock"),
     ),
 ]
 
@@ -41,8 +45,9 @@ EXAMPLES = [
 @program(max_tokens=60)
 async def read_page(s: State, path: str) -> Product:
     ask_for(s, Product, examples=EXAMPLES)
-    s.user(text_of(Path(path)))
-    return await s.gen(Product)
+    page = text_of(Path(path))
+    s.user(page)
+    return await s.gen(verbatim(Product, page))
 
 
 async def main() -> None:

@@ -3,9 +3,9 @@
     python recipes/scrape.py [--model MODEL] [--live] [--start FOLDER/index.html] [--out rows.csv]
 
 As a desktop scraper does it, on pages of this folder. A page with links to further pages here is a
-list, any other an item. The rows are typed by construction, and every one is checked against its
-page: `on_page` says whether its name and its price stand there, so that what a small model makes up
-is found at once.
+list, any other an item. The values are copied from their pages, whatever the model: a name is a
+span of the page, a price a number on it. That it is the item's own is up to the model; `at_top`
+says whether name and price stand in the page's first two lines, where this shop puts them.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ def crawled(start: Path) -> list[Path]:
     return items
 
 
-def is_on(page: str, product: Product) -> bool:
-    return product.name in page and f"{product.price:.2f}" in page
+def is_at_top(page: str, product: Product) -> bool:
+    top = page.splitlines()[:2]
+    return product.name in top[0] and f"{product.price:.2f}" in top[-1]
 
 
 async def main() -> None:
@@ -64,14 +65,16 @@ async def main() -> None:
     items = crawled(Path(args.start))
     texts = [text_of(item) for item in items]
     async with opened(args):
-        products = await gather(*(extract(Product, t, examples=EXAMPLES) for t in texts), limit=8)
+        products = await gather(
+            *(extract(Product, t, examples=EXAMPLES, verbatim=True) for t in texts), limit=8
+        )
         rows = [
-            {"page": item.name, **product.model_dump(), "on_page": is_on(text, product)}
+            {"page": item.name, **product.model_dump(), "at_top": is_at_top(text, product)}
             for item, text, product in zip(items, texts, products, strict=True)
         ]
         write(rows, args.out)
-        right = sum(bool(row["on_page"]) for row in rows)
-        console.print(f"{len(rows)} rows, {right} with name and price as on their page")
+        sure = sum(bool(row["at_top"]) for row in rows)
+        console.print(f"{len(rows)} rows, {sure} with name and price from the top of their page")
 
 
 def write(rows: list[dict[str, object]], out: str) -> None:

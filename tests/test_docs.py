@@ -1,4 +1,4 @@
-"""Every block of Python in the README and the docs runs as it stands."""
+"""Every block of Python in the README and the docs runs as it stands, and prints what they say."""
 
 from __future__ import annotations
 
@@ -13,17 +13,22 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+# A block of Python, and its output where that stands after it as an indented line.
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n    ([^\n]+)\n)?", re.DOTALL | re.MULTILINE)
 PAGES = {
-    page.name: BLOCK.findall(page.read_text(encoding="utf-8"))
+    page.name: [
+        (code, output or None) for code, output in BLOCK.findall(page.read_text(encoding="utf-8"))
+    ]
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 }
 # Each block in a namespace of its own; one process a page, since importing torch takes seconds.
 RUN_ALL = """
-import json, sys, traceback
-for number, block in enumerate(json.load(sys.stdin), 1):
+import contextlib, io, json, sys, traceback
+for number, (block, wanted) in enumerate(json.load(sys.stdin), 1):
     try:
-        exec(compile(block, f"block {number}", "exec"), {"__name__": "__main__"})
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            exec(compile(block, f"block {number}", "exec"), {"__name__": "__main__"})
+        assert wanted is None or said.getvalue().strip() == wanted, said.getvalue()
     except BaseException:
         traceback.print_exc()
         sys.exit(f"block {number} failed")
@@ -32,6 +37,7 @@ for number, block in enumerate(json.load(sys.stdin), 1):
 
 def test_there_are_blocks_to_run() -> None:
     assert sum(map(len, PAGES.values())) >= 8
+    assert sum(output is not None for _, output in PAGES["README.md"]) == 2
 
 
 JOURNEY = re.compile(

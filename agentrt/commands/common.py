@@ -136,6 +136,10 @@ def _schema(text: str, where: str) -> Any:
 def _imported(name: str) -> ModuleType:
     sys.path.insert(0, os.getcwd())
     try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin:
+            # as for a file: what stands beside it can be imported, if nothing else has its name
+            sys.path.append(str(Path(spec.origin).parent))
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not name.startswith(error.name):

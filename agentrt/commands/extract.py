@@ -36,12 +36,19 @@ class Page(NamedTuple):
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", nargs="+", metavar="FILE", help="text files; - is standard input")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="texts or HTML pages; - is standard input"
+    )
     parser.add_argument(
         "--type",
         required=True,
         metavar="TYPE",
         help="module:Class, file.py:Class, or a JSON schema (a file or the schema itself)",
+    )
+    parser.add_argument(
+        "--verbatim",
+        action="store_true",
+        help="copy texts, numbers and dates from the file, write nothing else",
     )
     parser.add_argument("--instructions", help="what else the model should know")
     parser.add_argument(
@@ -63,6 +70,8 @@ def run(asked: argparse.Namespace) -> int:
     from agentrt.trace import recording
 
     kind = load_type(asked.type)
+    for name in asked.files:
+        _check(name)
     with output_to(asked.output) as out, recording(name=f"extract {_name(asked.type)}"):
         return anyio.run(_extract_all, kind, asked, out)
 
@@ -76,7 +85,9 @@ async def _extract_all(kind: Any, asked: argparse.Namespace, out: TextIO) -> int
     from agentrt.programs import Failed, map_as_completed
     from agentrt.runtime.runtime import Runtime
 
-    settings = json.dumps([_schema(kind), asked.instructions, sampling_of(asked), asked.model])
+    settings = json.dumps(
+        [_schema(kind), asked.instructions, asked.verbatim, sampling_of(asked), asked.model]
+    )
     work = functools.partial(_work(kind, asked), settings)
     failures = 0
     waiting: dict[int, tuple[str, Any]] = {}
@@ -121,7 +132,13 @@ def _work(kind: Any, asked: argparse.Namespace) -> Callable[[str, Page], Awaitab
 
     async def extracted(settings: str, page: Page) -> Any:
         del settings  # named so that what is remembered is of the same type and options
-        return await extract(kind, page.text, instructions=asked.instructions, **sampling_of(asked))
+        return await extract(
+            kind,
+            page.text,
+            instructions=asked.instructions,
+            verbatim=asked.verbatim,
+            **sampling_of(asked),
+        )
 
     extracted.__annotations__["return"] = Any if isinstance(kind, dict) else kind
     return extracted
@@ -133,7 +150,20 @@ def _schema(kind: Any) -> Any:
     return kind if isinstance(kind, dict) else schema_of(kind)
 
 
+def _check(name: str) -> None:
+    """Raises InvalidRequest for a file that cannot be read, before anything is begun."""
+    if name == "-":
+        return
+    try:
+        with Path(name).open("rb"):
+            return
+    except OSError as error:
+        raise InvalidRequest(f"{name} cannot be read: {error.strerror}") from error
+
+
 def _pages(files: Sequence[str]) -> Iterator[Page]:
+    from agentrt.html import text_of_page
+
     for name in files:
         try:
             text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
@@ -141,4 +171,4 @@ def _pages(files: Sequence[str]) -> Iterator[Page]:
             raise InvalidRequest(f"{name} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
             raise InvalidRequest(f"{name} is no UTF-8 text: {error}") from error
-        yield Page(name, text)
+        yield Page(name, text_of_page(text, name))

@@ -42,11 +42,11 @@ def run(asked: argparse.Namespace) -> None:
             print_json({"folder": str(folder), "models": stored})
             return
         for name, size in rows:
-            print(f"{size / 1e6:8.1f} MB  {name}")
+            print(f"{in_units(size):>8}  {name}")
         print(f"{len(rows)} in {folder}")
         return
     files = pull(asked.model) if asked.action == "pull" else resolve(asked.model)
-    facts = {"name": files.name, "folder": str(files.folder)}
+    facts: dict[str, Any] = {"name": files.name, "folder": str(files.folder)}
     if asked.action == "info":
         facts |= _facts(files)
     if asked.json:
@@ -57,10 +57,19 @@ def run(asked: argparse.Namespace) -> None:
         print(files.folder)
     else:
         for name, value in facts.items():
+            value = in_units(value) if name == "bytes" else value
+            name = "size" if name == "bytes" else name
             print(f"{name.replace('_', ' '):>16}  {value}")
 
 
+def in_units(size: int) -> str:
+    """Bytes as a person says them: 98 MB, 1.2 GB."""
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
+
+
 def _facts(files: Any) -> dict[str, Any]:
+    from agentrt.runtime.models.store import stored_bytes
+
     config = json.loads(files.config.read_text(encoding="utf-8"))
     architectures = config.get("architectures") or [config.get("model_type")]
     return {
@@ -71,7 +80,7 @@ def _facts(files: Any) -> dict[str, Any]:
         "context_length": files.context_length,
         "dtype": files.dtype,
         "quantised": files.blocks is not None,
-        "bytes": sum(path.stat().st_size for path in files.folder.rglob("*") if path.is_file()),
+        "bytes": stored_bytes(files.folder.parent, files.folder.name),
         "eos_token_ids": list(files.eos_token_ids),
         "chat_templates": list(files.chat_templates),
     }

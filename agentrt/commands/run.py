@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import runpy
 import sys
 import time
 from contextlib import nullcontext
@@ -24,6 +25,7 @@ from agentrt.commands.common import (
     say,
     usage_of,
 )
+from agentrt.commands.outline import outline_of
 from agentrt.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -90,8 +92,31 @@ def _prepared(
 
 
 def _found(file: str) -> tuple[Callable[..., Any], Path]:
+    """What is to be run. A file that does its work by itself is started as Python would start it,
+    once; a name that it does not have is refused before any of it runs."""
     path, name = _split(file)
+    outline = outline_of(path)
+    if name is not None and outline.names is not None and name not in outline.names:
+        raise _no_such(path, name, outline.programs)
+    if name is None and outline.is_script:
+        return _script(path), path
     return _target(load_module(path), path, name), path
+
+
+def _script(path: Path) -> Callable[..., Any]:
+    def start() -> None:
+        sys.path.insert(0, str(path.parent.resolve()))
+        runpy.run_path(str(path), run_name="__main__")
+
+    return start
+
+
+def _no_such(path: Path, name: str | None, programs: Sequence[str]) -> InvalidRequest:
+    wanted = f"{name!r}" if name else "`main` and no single program"
+    known = ", ".join(programs) or "none"
+    return InvalidRequest(
+        f"{path} has no {wanted}; its programs: {known}; name one as {path}:PROGRAM"
+    )
 
 
 def _add_common(parser: argparse.ArgumentParser, without: tuple[str, ...] = (), **how: Any) -> None:
@@ -123,11 +148,7 @@ def _target(module: ModuleType, path: Path, name: str | None) -> Callable[..., A
     if found is None and name is None and len(programs) == 1:
         (found,) = programs.values()
     if found is None:
-        wanted = f"{name!r}" if name else "`main` and no single program"
-        known = ", ".join(programs) or "none"
-        raise InvalidRequest(
-            f"{path} has no {wanted}; its programs: {known}; name one as {path}:PROGRAM"
-        )
+        raise _no_such(path, name, tuple(programs))
     if not callable(found):
         raise InvalidRequest(f"{name} in {path} is a {type(found).__name__}, nothing to be run")
     return found

@@ -17,6 +17,8 @@ from agentrt.schema import (
     compiled_in_thread,
     schema_of,
 )
+from agentrt.schema.compile import DIGITS
+from agentrt.schema.copying.marks import without_source
 from agentrt.schema.types import adapter
 
 if TYPE_CHECKING:
@@ -94,13 +96,14 @@ async def _of_regex(regex: str, vocabulary: Vocabulary) -> Answer[str]:
 
 async def _of_type(kind: Any, vocabulary: Vocabulary) -> Answer[Any]:
     schema = kind if isinstance(kind, dict) else schema_of(kind)
-    grammar = await compiled_in_thread(partial(compile_schema, kind, vocabulary))
+    grammar = await compiled_in_thread(partial(compile_schema, kind, vocabulary, max_digits=DIGITS))
     read = adapter(Any if isinstance(kind, dict) else kind).validate_json
     return Answer(name_of(kind), grammar, read, schema)
 
 
 def name_of(kind: Any) -> str:
     """A type as a person would call it."""
+    kind = without_source(kind)
     if isinstance(kind, dict):
         title: object = kind.get("title")  # pyright: ignore[reportUnknownMemberType]
         return str(title) if title else "a JSON schema"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from agentrt.programs.ambient import ensure_runtime, run_sync
 from agentrt.programs.answers import name_of
 from agentrt.programs.describe import describe
 from agentrt.programs.program import program
+from agentrt.schema import schema_of
+from agentrt.schema.copying import marks
 from agentrt.schema.types import adapter
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ async def extract(
     *,
     instructions: str | None = None,
     examples: Sequence[tuple[str, T]] = (),
+    verbatim: bool = False,
     **options: Unpack[GenOptions],
 ) -> T: ...
 @overload
@@ -35,6 +38,7 @@ async def extract(
     *,
     instructions: str | None = None,
     examples: Sequence[tuple[str, Any]] = (),
+    verbatim: bool = False,
     **options: Unpack[GenOptions],
 ) -> Any: ...
 async def extract(
@@ -43,6 +47,7 @@ async def extract(
     *,
     instructions: str | None = None,
     examples: Sequence[tuple[str, Any]] = (),
+    verbatim: bool = False,
     **options: Unpack[GenOptions],
 ) -> Any:
     """The object of a type (or JSON schema) that a text tells of.
@@ -51,12 +56,17 @@ async def extract(
 
     The names and descriptions of the fields are what the model goes by. `instructions` say more,
     `examples` are (text, object) pairs to go by. They come before the text, so that many texts
-    share them, computed once. Outside `async with Runtime()` it uses one that is opened for the
-    process. Raises what `State.gen` raises; PromptTooLong where the text does not fit: then use
+    share them, computed once. With `verbatim` the values are copied: texts that nothing else binds
+    are spans of the text, numbers and dates those that it mentions; without it only the fields
+    marked `Annotated[str, Verbatim]` (see :func:`agentrt.verbatim`). Outside `async with Runtime()`
+    it uses one that is opened for the process.
+
+    Raises what `State.gen` raises; UnsatisfiableSchema where a value that has to be copied is of a
+    kind that the text has none of; PromptTooLong where the text does not fit: then use
     `agentrt.programs.extract_long`.
     """
     await ensure_runtime()
-    return await _extract(kind, text, instructions, examples, options)
+    return await _extract(kind, text, instructions, examples, verbatim, options)
 
 
 @overload
@@ -66,6 +76,7 @@ def extract_sync(
     *,
     instructions: str | None = None,
     examples: Sequence[tuple[str, T]] = (),
+    verbatim: bool = False,
     **options: Unpack[GenOptions],
 ) -> T: ...
 @overload
@@ -75,6 +86,7 @@ def extract_sync(
     *,
     instructions: str | None = None,
     examples: Sequence[tuple[str, Any]] = (),
+    verbatim: bool = False,
     **options: Unpack[GenOptions],
 ) -> Any: ...
 def extract_sync(kind: Any, text: str, **options: Any) -> Any:
@@ -89,11 +101,26 @@ async def _extract(
     text: str,
     instructions: str | None,
     examples: Sequence[tuple[str, Any]],
+    verbatim: bool,
     options: GenOptions,
 ) -> Any:
     ask_for(s, kind, instructions, examples)
     s.user(text)
+    if verbatim or _has_marks(kind):
+        kind = marks.verbatim(kind, text, every=verbatim)
     return await s.gen(kind, **options)
+
+
+def _has_marks(kind: Any) -> bool:
+    try:
+        return _has_marked_fields(kind)
+    except TypeError:  # a schema, or a type that cannot be hashed
+        return marks.has_marks(kind if isinstance(kind, dict) else schema_of(kind))
+
+
+@lru_cache(maxsize=256)
+def _has_marked_fields(kind: Any) -> bool:
+    return marks.has_marks(schema_of(kind))
 
 
 def ask_for(

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 from agentrt.errors import AnswerRejected, Attempt, SchemaError
 from agentrt.schema import Span, compile_schema, compiled_in_thread, token_spans
 from agentrt.schema import partial as parse_partial
+from agentrt.schema.compile import DIGITS
+from agentrt.schema.copying.marks import SOURCE
 from agentrt.schema.load.resources import pointer_of
 
 if TYPE_CHECKING:
@@ -86,10 +88,12 @@ class Repairs:
         assert self._answer.schema is not None
         # What was asked for comes first in `allOf`: keys are written in the order of first mention.
         asked = dict(self._answer.schema)
-        roots = {key: asked.pop(key) for key in ("$schema", "$id", "$defs") if key in asked}
+        roots = {key: asked.pop(key) for key in ("$schema", "$id", "$defs", SOURCE) if key in asked}
         without = [_without(*where, values) for where, values in self._refused.items()]
         schema = {**roots, "allOf": [asked, *without]}
-        make = partial(compile_schema, schema, self._vocabulary, plain_numbers="all")
+        make = partial(
+            compile_schema, schema, self._vocabulary, plain_numbers="all", max_digits=DIGITS
+        )
         try:
             return await compiled_in_thread(make)
         except SchemaError as error:

@@ -2,6 +2,7 @@
 
 from agentrt.schema.background import compiled_in_thread
 from agentrt.schema.compile import compile_choices, compile_regex, compile_schema
+from agentrt.schema.copying.marks import Verbatim, verbatim
 from agentrt.schema.grammar import Grammar, fill_masks
 from agentrt.schema.limits import CompileCancelled
 from agentrt.schema.matcher import GrammarMatcher
@@ -21,6 +22,7 @@ __all__ = [
     "Missing",
     "Partial",
     "Span",
+    "Verbatim",
     "Vocabulary",
     "compile_choices",
     "compile_regex",
@@ -33,4 +35,5 @@ __all__ = [
     "schema_of",
     "token_spans",
     "validate_text",
+    "verbatim",
 ]

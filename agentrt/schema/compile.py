@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 
+DIGITS, MOST_DIGITS = 15, 32
+"""The digits on each side of the point of numbers without bounds: of types, and of schemas."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """What a grammar is compiled from, in full: equal sources make equal grammars."""
@@ -44,7 +48,7 @@ def compile_schema(
     whitespace: Literal["compact", "spaced", "free"] = "compact",
     max_spaces: int = 20,
     ascii_only: bool = False,
-    max_digits: int = 32,
+    max_digits: int | None = None,
     plain_numbers: Literal["none", "integers", "all"] | None = None,
     formats: Literal["assert", "annotate"] = "assert",
     remotes: Mapping[str, Any] | None = None,
@@ -56,7 +60,9 @@ def compile_schema(
 
     `vocabulary` is a Vocabulary or a tokenizer; without one the grammar only matches text. The
     options of how JSON is written are those of TextOptions. `remotes` are further schema documents
-    by URI. Numbers are plain by default for a type, in any of JSON's spellings for a schema. Raises
+    by URI. Numbers are plain by default for a type, in any of JSON's spellings for a schema; on
+    each side of the point they have at most 15 digits for a type, what a float holds, and 32 for a
+    schema. Raises
     SchemaError for what cannot be enforced exactly, UnsatisfiableSchema where no value fits,
     SchemaTooLarge past `deadline` seconds or `size` units of work.
     """
@@ -66,7 +72,7 @@ def compile_schema(
         whitespace=whitespace,
         max_spaces=max_spaces,
         ascii_only=ascii_only,
-        max_digits=max_digits,
+        max_digits=max_digits or (MOST_DIGITS if isinstance(schema, str | dict | bool) else DIGITS),
         plain_numbers=plain_numbers or _plain_numbers(schema, text),
     )
     source = Source("schema", text, options, formats, json.dumps(dict(remotes or {})))

@@ -62,6 +62,9 @@ def unsatisfiable(space: Space, expr: Expr) -> UnsatisfiableSchema:
     if len(parts) > 1:
         named = " and ".join(dict.fromkeys(parts))
         return UnsatisfiableSchema(pointer, f"no value matches: {named} contradict each other")
+    why = space.why_empty.get(pointer)
+    if why is not None:
+        return UnsatisfiableSchema(pointer, why, "make the field optional, or give another text")
     return UnsatisfiableSchema(pointer or "/", "no value matches this schema")
 
 

@@ -13,6 +13,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from agentrt.errors import SchemaError
+from agentrt.schema.copying.marks import schema_from, source_of, without_source
 from agentrt.schema.dates import Bound, date_pattern
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ def schema_of(kind: Any) -> dict[str, Any]:
     Anything `pydantic.TypeAdapter` takes. Keys that the type would ignore are not among them.
     Raises SchemaError for a type that JSON cannot describe.
     """
+    source = source_of(kind)
+    if source is not None:
+        return schema_from(schema_of(without_source(kind)), source.text, every=source.every)
     try:
         found = adapter(kind).json_schema(mode="validation", schema_generator=_Strict)
     except (PydanticInvalidForJsonSchema, PydanticUserError) as error:

@@ -233,3 +233,37 @@ def test_run_starts_a_script_of_its_own(tmp_path: Path, capsys: pytest.CaptureFi
     script.write_text("import sys\nasync def main():\n    print(sys.argv[1:])\n")
     assert main(["run", str(script), "--fast", "x"]) == 0
     assert capsys.readouterr().out == "['--fast', 'x']\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "print('worked')\nmain = 3\nlist(map(str, ()))\nrun = print\nrun()\n",
+        "import asyncio\nasync def main():\n    print('worked')\nasyncio.run(main())\n",
+        "def main():\n    print('worked')\nif __name__ == '__main__':\n    main()\n",
+        "def work():\n    print('worked')\nif __name__ == '__main__':\n    work()\n",
+        "import beside\nasync def main():\n    print(beside.WORD)\n",
+    ],
+)
+def test_a_script_does_its_work_once(
+    source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "beside.py").write_text("WORD = 'worked'\n")
+    script = tmp_path / "script.py"
+    script.write_text(source)
+    assert main(["run", str(script)]) == 0
+    assert capsys.readouterr().out.count("worked") == 1
+
+
+def test_a_name_that_is_not_there_runs_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("print('ran')\n" + PROGRAM)
+    assert main(["run", f"{script}:nobody"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "has no 'nobody'; its programs: ask, fails" in shown.err
+    script.write_text("def broken(:\n")
+    assert main(["run", str(script)]) == 2
+    assert "is no Python file" in capsys.readouterr().err

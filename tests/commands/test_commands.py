@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agentrt.cli import main
+from agentrt.commands.models import in_units
 
 if TYPE_CHECKING:
     from tests.commands.conftest import Serve
@@ -177,11 +178,73 @@ def test_models_and_info(capsys: pytest.CaptureFixture[str]) -> None:
     folder = Path(capsys.readouterr().out.strip())
     assert (folder / "config.json").is_file()
     assert main(["models", "list", "--json"]) == 0
-    names = [each["name"] for each in json.loads(capsys.readouterr().out)["models"]]
-    assert folder.name in names
+    listed = json.loads(capsys.readouterr().out)["models"]
+    sizes = {each["name"]: each["bytes"] for each in listed}
     assert main(["models", "info", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["layers"] == 30
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["layers"], facts["bytes"]) == (30, sizes[folder.name])
     assert main(["info", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["is_stored"] is True
     assert facts["device"]
+
+
+HTML = """<!doctype html><html><head><title>Page</title></head><body><nav>Home</nav>
+<table><tr><td>Anna</td><td>31</td></tr></table><footer>Bob, 7</footer></body></html>"""
+
+
+@pytest.mark.parametrize("name", ["page.html", "page.txt"])
+def test_of_an_html_page_the_text_is_read(
+    name: str, folder: Path, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def reply(prompt: str) -> str:
+        asked.append(prompt)
+        return '{"name":"Anna","age":31}'
+
+    serve(reply)
+    (folder / name).write_text(HTML)
+    assert main(["extract", "--quiet", "--type", "kinds:Person", name]) == 0
+    assert "Anna 31" in asked[0]
+    assert not any(word in asked[0] for word in ("<td>", "Home", "Bob"))
+
+
+def test_verbatim_copies_whatever_the_model_would_say(
+    folder: Path, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve(lambda prompt: '{"name":"Zoe","age":99}')
+    assert main(["extract", "--quiet", "--verbatim", "--type", "kinds:Person", "a.txt"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["age"] == 31
+    assert found["name"] in ("Anna", "is", "31", ".", "Anna is", "is 31", "Anna is 31", "31.")
+
+
+def test_nothing_is_begun_for_a_file_that_is_not_there(
+    folder: Path, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve(by_text)
+    line = ["extract", "--type", "kinds:Person", "a.txt", "nowhere.txt", "--output", "out"]
+    assert main(line) == 2
+    shown = capsys.readouterr()
+    assert shown.err.startswith("agentrt: InvalidRequest: nowhere.txt cannot be read")
+    assert shown.out == ""
+    assert not (folder / "out").exists()
+
+
+def test_a_type_may_import_what_stands_beside_it(
+    folder: Path, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve(by_text)
+    (folder / "shelf").mkdir()
+    (folder / "shelf/shelf_base.py").write_text(KINDS)
+    (folder / "shelf/people.py").write_text("from shelf_base import Person\n")
+    assert main(["extract", "--quiet", "--type", "shelf.people:Person", "a.txt"]) == 0
+
+
+def test_a_size_is_told_as_people_do() -> None:
+    assert [in_units(n) for n in (98_362_432, 999_000, 2_123_000_000)] == [
+        "98 MB",
+        "1 MB",
+        "2.1 GB",
+    ]

@@ -143,7 +143,7 @@ def load_recording(folder: Path, *, dtype: torch.dtype) -> Recording | None:
         return _read(folder, dtype)
     except (KeyError, TypeError, ValueError, SafetensorError) as error:
         raise ModelCorrupt(
-            f"the recording in {folder} is damaged ({error}); `python -m agentrt.runtime.models "
+            f"the recording in {folder} is damaged ({error}); `agentrt models "
             "pull`, with the model's name if it is not the provided one, mends it"
         ) from error
 

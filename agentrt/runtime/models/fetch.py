@@ -22,7 +22,7 @@ from agentrt.runtime.models.store import derived
 if TYPE_CHECKING:
     from pathlib import Path
 
-PULL = "python -m agentrt.runtime.models pull"
+PULL = "agentrt models pull"
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def reading(path: Path) -> Generator[None]:
         raise
     except Exception as error:
         raise ModelCorrupt(
-            f"{path} cannot be read ({error}); `python -m agentrt.runtime.models pull`, with the "
+            f"{path} cannot be read ({error}); `agentrt models pull`, with the "
             "model's name if it is not the provided one, checks what is stored and mends it"
         ) from error
 

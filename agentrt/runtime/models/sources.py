@@ -178,9 +178,16 @@ def _hub_snapshot(model: str) -> Path:
         raise
     except (HfHubHTTPError, OSError) as error:
         raise ModelNotFound(
-            f"{model} is no local file or folder, and could not be fetched from the hub ({error}); "
-            f"check the name, and once the hub can be reached run `{PULL} {model}`"
+            f"there is no local file or folder {model}, and the hub did not give it: "
+            f"{_in_short(error)}. Check the name; once the hub can be reached, run `{PULL} {model}`"
         ) from error
+
+
+def _in_short(error: Exception) -> str:
+    """The first sentence of what a hub client says, which goes on for paragraphs."""
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    said = re.split(r"(?<=\w)[.:](?:\s|$)", first)[0]
+    return said[:160] or type(error).__name__
 
 
 def _stat(path: Path) -> str:

