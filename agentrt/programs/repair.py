@@ -129,8 +129,8 @@ def _first_fault(text: str, error: ValidationError) -> _Fault:
         names = ", ".join(".".join(map(str, each["loc"])) for each in errors)
         raise SchemaError(
             "",
-            f"{error.title} wants {names}, which its JSON schema does not name",
-            "where that is an AliasPath, give the field a name as well, with AliasChoices",
+            f"{error.title} wants {names} of a value that has all its JSON schema asks for",
+            "see what its validators with mode='before' take away",
         )
     faults = (_fault(value, spans, each) for each in errors)
     return min(faults, key=lambda fault: fault.span.start)
