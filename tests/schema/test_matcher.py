@@ -20,6 +20,7 @@ from agentrt.schema import (
     compile_schema,
     fill_masks,
 )
+from agentrt.schema.tokens.costs import Costs
 
 PERSON: dict[str, Any] = {
     "type": "object",
@@ -252,6 +253,17 @@ def test_without_jumps_nothing_is_told_ahead(vocabulary: Vocabulary) -> None:
     assert off.engine is grammar.engine
     assert not pickle.loads(pickle.dumps(off)).jumps
     assert compile_schema({"const": "abc"}, vocabulary).jumps
+
+
+def test_costs_are_the_fewest_tokens(vocabulary: Vocabulary) -> None:
+    rng = random.Random(3)
+    costs = Costs(vocabulary)
+    ends = ['"}', '"},{"name":"a"}]}', "true,null]", '"' + "na" * 250 + '"']
+    for _ in range(300):
+        text = ("".join(rng.choices('{"name:,}a', k=rng.randrange(12))) + rng.choice(ends)).encode()
+        assert costs.of(text) == len(vocabulary.segment(text))
+    with pytest.raises(ValueError, match="spell"):
+        Costs(Vocabulary([b"ab", None], [1])).of(b"aba")
 
 
 def test_going_back_leads_to_the_same_choices(vocabulary: Vocabulary) -> None:

@@ -14,6 +14,7 @@ from agentrt.schema.machine.closing import Closing
 from agentrt.schema.machine.shortest import has_dear_characters
 from agentrt.schema.machine.texts import StringText, Within
 from agentrt.schema.prepare import children
+from agentrt.schema.tokens.costs import TOO_DEAR, Costs
 from agentrt.schema.tokens.vocabulary import Vocabulary, pack
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 _MOST_KEPT = 50_000
 _MOST_PRICED = 512
-_TOO_DEAR = 1 << 30
 
 
 class Budget:
@@ -35,8 +35,10 @@ class Budget:
         self.vocabulary = vocabulary
         self.masks = masks
         self.closing = Closing(machine)
-        self._costs: dict[bytes, int] = {b"": 0}
+        self._costs = Costs(vocabulary)
         self._known: dict[int, np.ndarray] = {}
+        self._reaches: dict[int, int] = {}
+        self._dearest_tokens: dict[int, int] = {}
 
     def plan(self, configuration: Configuration) -> list[int]:
         """The tokens of a short way to complete the text."""
@@ -44,15 +46,7 @@ class Budget:
 
     def cost(self, configuration: Configuration) -> int:
         """How many tokens completing the text takes."""
-        return self._cost(self.closing.of(configuration))
-
-    def _cost(self, text: bytes) -> int:
-        found = self._costs.get(text)
-        if found is None:
-            if len(self._costs) > _MOST_KEPT:
-                self._costs.clear()
-            found = self._costs[text] = len(self.vocabulary.segment(text))
-        return found
+        return self._costs.of(self.closing.of(configuration))
 
     @cached_property
     def _dearest(self) -> int:
@@ -87,6 +81,12 @@ class Budget:
 
     def _reach_of(self, configuration: Configuration, whole: np.ndarray) -> int:
         """The most tokens that one of a mask can add to the cost."""
+        found = self._reaches.get(configuration.number)
+        if found is None:
+            found = _kept(self._reaches, configuration, self._reach_from(configuration, whole))
+        return found
+
+    def _reach_from(self, configuration: Configuration, whole: np.ndarray) -> int:
         frames = configuration.frames
         in_string = all(self.masks.is_string(frame.state) for frame in frames)
         if in_string and all(not _is_json(frame.state) for frame in frames):
@@ -106,18 +106,33 @@ class Budget:
             priced = self.masks.abstraction.of(configuration)
             # a name that is taken already costs one more to avoid
             limit -= priced is not configuration
-        mask = pack(self._prices(priced) <= limit) & whole
+        prices = self._prices(priced)
+        if self._dearest_token(configuration, whole, prices) <= limit:
+            return whole
+        mask = pack(prices <= limit) & whole
         if self.machine.may_end(configuration):
             for token in self.vocabulary.eos_ids:
                 mask[token >> 5] |= np.uint32(1 << (token & 31))
         return mask if mask.any() else None
+
+    def _dearest_token(
+        self, configuration: Configuration, whole: np.ndarray, prices: np.ndarray
+    ) -> int:
+        """The highest price of the tokens in a mask, end tokens left out."""
+        found = self._dearest_tokens.get(configuration.number)
+        if found is None:
+            tokens = tokens_of(whole)
+            ends = np.fromiter(self.vocabulary.eos_ids, np.int64)
+            dearest = int(prices[tokens[~np.isin(tokens, ends)]].max(initial=0))
+            found = _kept(self._dearest_tokens, configuration, dearest)
+        return found
 
     def _prices(self, configuration: Configuration) -> np.ndarray:
         """For each token, what completing the text costs after it; very much where not allowed."""
         found = self._known.get(configuration.number)
         if found is not None:
             return found
-        prices = np.full(self.vocabulary.size, _TOO_DEAR, dtype=np.int32)
+        prices = np.full(self.vocabulary.size, TOO_DEAR, dtype=np.int32)
         others: list[Frame] = []
         for frame in configuration.frames:
             if self.masks.is_string(frame.state):
@@ -170,6 +185,13 @@ class Budget:
                 prices[token] = min(prices[token], self.cost(reached))
 
 
+def _kept(known: dict[int, int], configuration: Configuration, value: int) -> int:
+    if len(known) >= _MOST_KEPT:
+        known.clear()
+    known[configuration.number] = value
+    return value
+
+
 def _is_json(state: object) -> bool:
     """Whether what a string is followed by is JSON, and not the end of a plain text."""
     text = state.text if isinstance(state, at.InText) else None
@@ -192,4 +214,9 @@ def _longest_end(strings: Strings) -> int:
 
 def tokens_of(mask: np.ndarray) -> np.ndarray:
     """The tokens whose bit is set."""
-    return np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
+    words = np.flatnonzero(mask)
+    if len(words) > len(mask) // 8:
+        return np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
+    bits = np.unpackbits(mask[words].view(np.uint8).reshape(-1, 4), axis=1, bitorder="little")
+    at, bit = np.nonzero(bits)
+    return words[at] * 32 + bit
