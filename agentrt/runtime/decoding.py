@@ -54,26 +54,27 @@ class Decoding:
     def sample_rows(self, start: int, end: int, first: int) -> list[SampleRow]:
         """What to choose, the tokens [start, end) being computed in flat rows from `first` on."""
         request, params = self._request, self._submission.params
-        wants_prompt = params.repetition_penalty != 1.0
-        prompt = request.token_ids[: request.prompt_len] if wants_prompt else ()
+        tokens, prompt_len = request.token_ids, request.prompt_len
+        prompt = tokens[:prompt_len] if params.repetition_penalty != 1.0 else ()
+        written = self._written
         return [
             SampleRow(
                 first + position - 1 - start,
                 params,
                 self._submission.seed,
-                position=position,
-                mask=self._choices[i].mask,
-                history=request.token_ids[request.prompt_len : position],
-                prompt=prompt,
-                banned=self._banned(position - request.prompt_len),
+                position,
+                self._choices[position - written].mask,
+                tokens[prompt_len:position],
+                prompt,
+                self._banned(position - prompt_len) if params.min_tokens else (),
             )
-            for i, position in enumerate(range(self._written, self._written + self.choices_at(end)))
+            for position in range(written, written + self.choices_at(end))
         ]
 
     @property
     def _written(self) -> int:
         """How many tokens of the request are settled: all but the guesses."""
-        return self._request.prompt_len + len(self._output)
+        return len(self._request.token_ids) - self._request.guessed
 
     def _banned(self, written: int) -> Sequence[int]:
         params = self._submission.params
@@ -118,8 +119,9 @@ class Decoding:
     def _drop_guesses(self, truncate: Truncate) -> None:
         self._choices.clear()
         if self._request.guessed:
+            written = self._written
             self._request.guessed = 0
-            truncate(self._request, self._written)
+            truncate(self._request, written)
 
     def _push(self, token_id: int, kind: TokenKind, sampled: Sampled | None = None) -> None:
         self._request.token_ids.append(token_id)
