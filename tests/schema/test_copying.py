@@ -141,6 +141,14 @@ def test_scripts_without_spaces_are_cut_at_every_character_but_not_within_one() 
         ("2024-03-05", ["2024", "3", "5"]),
         ("1.5e3", ["1.5", "1500"]),
         ("none", []),
+        ("odds of .25, then -.5%", ["0.25", "0.5", "-0.5"]),
+        ("1\u00bd cups, \u00bc spoon, \u2153", ["1.5", "0.25"]),
+        ("1,23,456.78 rupees", ["123456.78"]),
+        ("\u2013 5, \u20135, 3\u20134", ["5", "-5", "3", "4"]),
+        ("\u0661\u0662\u066b\u0665", ["12.5"]),
+        ("7" * 5000, []),
+        ("1,234," * 2000, ["1", "234"]),
+        ("1e999", ["1"]),
     ],
 )
 def test_numbers_are_read_as_people_write_them(text: str, numbers: list[str]) -> None:
@@ -156,6 +164,9 @@ def test_numbers_are_read_as_people_write_them(text: str, numbers: list[str]) ->
         ("the 5th of March 2021; March 7, 2022", ["2021-03-05", "2022-03-07"]),
         ("12. Mai 2020, 1 de enero de 2019", ["2020-05-12", "2019-01-01"]),
         ("30 February 2020, 12345-01-01", []),
+        ("5 \u017fep 2024, 6 ma\u0131 2024", ["2024-09-05", "2024-05-06"]),
+        ("7 D\u00c9C. 2024", ["2024-12-07"]),
+        ("marchand 5 2024, 5 ma 2024", []),
     ],
 )  # fmt: skip
 def test_dates_are_read_as_people_write_them(text: str, dates: list[str]) -> None:

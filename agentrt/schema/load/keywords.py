@@ -67,7 +67,10 @@ def own_constraints(loader: Loader, place: Place, scope: Scope) -> list[Expr]:
         shape = _object(loader, place, scope)
         objects = () if shape is None else (shape,)
     if is_copied and not (numbers or strings or kinds - _COPIED):
-        space.why_empty[place.pointer] = "the text has nothing that could be copied here"
+        space.why_empty[place.pointer] = (
+            "the text has nothing that could be copied here, from word to word and no longer than "
+            "maxLength, or 80 characters"
+        )
     values = Values(
         "null" in kinds,
         "boolean" in kinds,
