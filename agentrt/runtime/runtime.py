@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import atexit
 import contextvars
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack, cast
 
 from agentrt.errors import NoRuntime
 from agentrt.runtime.assembly import open_model
@@ -17,7 +17,7 @@ from agentrt.runtime.streaming import CompletionStream
 from agentrt.runtime.submission import Submission
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Generator, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _current: contextvars.ContextVar[Runtime | None] = contextvars.ContextVar("agentrt", default=None)
 _process: Runtime | None = None  # serves whoever is inside of none
+_stand_in: type[Runtime] | None = None  # what `Runtime(...)` makes, if not a Runtime
 
 
 def current_runtime() -> Runtime:
@@ -50,6 +51,20 @@ def current_runtime() -> Runtime:
     return runtime
 
 
+@contextmanager
+def standing_in(kind: type[Runtime]) -> Generator[None]:
+    """Has `Runtime(...)` make a `kind`, with the same arguments, in this process while in the block.
+
+    For who runs programs that open their own runtimes, and answers in place of a model.
+    """
+    global _stand_in
+    before, _stand_in = _stand_in, kind
+    try:
+        yield
+    finally:
+        _stand_in = before
+
+
 class Runtime:
     """One model, one KV pool and one engine thread, shared by every coroutine that awaits it.
 
@@ -61,6 +76,10 @@ class Runtime:
     the fields of :class:`RuntimeConfig`. Works under asyncio and trio, from several event loops at
     once, and beside other runtimes in one process.
     """
+
+    def __new__(cls, *_given: object, **_options: object) -> Self:
+        stands_in = _stand_in if cls is Runtime else None
+        return cast("Self", super().__new__(stands_in or cls))
 
     def __init__(
         self,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from agentrt.errors import EngineFailed, InvalidRequest
 from agentrt.runtime.batch import ModelSpec
-from agentrt.runtime.runtime import Runtime
+from agentrt.runtime.runtime import Runtime, standing_in
 from agentrt.runtime.source import LoadedModel
 from agentrt.testing import ByteCodec
 from agentrt.trace import attributes as names
@@ -16,7 +17,7 @@ from agentrt.trace.replay.record import read_record
 from agentrt.trace.runs import open_run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -102,6 +103,47 @@ class Replay(Runtime):
         return ReplayFront(super()._served, self._source.answers)
 
 
+@contextmanager
+def replaying(
+    run: str | Path = "latest",
+    *,
+    model: str | Path | None = None,
+    tools: Tools = "recorded",
+    folder: Path | None = None,
+) -> Generator[Replay]:
+    """Answers every runtime that is made in the block from one record, whatever model it names.
+
+        with replaying("latest") as replay:
+            asyncio.run(main())  # opens `Runtime("a-model")` itself
+        assert not replay.drifts and not replay.unasked
+
+    For programs that open their own runtimes; they have one record, as they had when it was made.
+    Yields what counts for all of them. Those still open at the end are closed. Arguments, and what
+    is raised, are those of :class:`Replay`.
+    """
+    whole = Replay(run, model=model, tools=tools, folder=folder)
+    source = whole._source  # pyright: ignore[reportPrivateUsage]
+    source.read()
+    made: list[Runtime] = []
+
+    class StandIn(Replay):
+        """A runtime of the program's own, answered from the record that all of them share."""
+
+        def __init__(self, model: object = None, config: object = None, **options: object) -> None:
+            del model, config, options  # how a model would be run
+            self._source = source
+            self._tools = tools
+            Runtime.__init__(self, cast("ModelSource", _Shared(source)), trace=False)
+            made.append(self)
+
+    try:
+        with standing_in(StandIn):
+            yield whole
+    finally:
+        for each in made:
+            each.close()
+
+
 class _RecordSource:
     """The record in place of a model."""
 
@@ -109,17 +151,22 @@ class _RecordSource:
         self._run = run
         self._folder = folder
         self._model = model
-        self._answers: Answers | None = None
+        self._read: tuple[Record, TextCodec, Answers] | None = None
 
     @property
     def answers(self) -> Answers:
-        if self._answers is None:
+        if self._read is None:
             raise InvalidRequest("the replay was not opened; open it with `async with Replay(...)`")
-        return self._answers
+        return self._read[2]
 
     def open(self, config: RuntimeConfig) -> LoadedModel:
         """Reads the record; called on the thread of the engine."""
         del config
+        self.read()
+        return self.loaded()
+
+    def read(self) -> None:
+        """Begins anew: none of its answers is given."""
         with open_run(self._run, self._folder) as run:
             record = read_record(run)
         codec = _codec(record.runtime.model, self._model)
@@ -127,8 +174,24 @@ class _RecordSource:
         def spell(ids: Sequence[int]) -> str:
             return b"".join(map(codec.token_bytes, ids)).decode("utf-8", "replace")
 
-        self._answers = Answers(record, spell)
+        self._read = record, codec, Answers(record, spell)
+
+    def loaded(self) -> LoadedModel:
+        """What was read, as what an engine is made over."""
+        assert self._read is not None
+        record, codec, _ = self._read
         return LoadedModel(_NoExecutor(record, codec), codec)
+
+
+class _Shared:
+    """A record that was read already, for one of several runtimes."""
+
+    def __init__(self, source: _RecordSource) -> None:
+        self._source = source
+
+    def open(self, config: RuntimeConfig) -> LoadedModel:
+        del config
+        return self._source.loaded()
 
 
 class _NoExecutor:
