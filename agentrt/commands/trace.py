@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 
 from agentrt.commands.common import add_json, add_model, add_sampling, print_json, sampling_of
-from agentrt.errors import InvalidRequest, ReplayDrift
+from agentrt.errors import InvalidRequest
 from agentrt.trace import attributes as names
 from agentrt.trace import commands
 
@@ -27,7 +27,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     again = inner.add_parser(
         "replay", help="run a program again, answered from its record; exits with 1 on drift"
     )
-    again.add_argument("id", metavar="RUN")
+    again.add_argument("id", metavar="RUN", help=commands.RUN)
     again.add_argument("program", nargs="*", metavar="FILE[:PROGRAM] [ARGUMENT]", help=_PROGRAM)
     again.add_argument(
         "--tools",
@@ -40,7 +40,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     again.set_defaults(run=replay)
 
     other = inner.add_parser("branch", help="generate again with something changed")
-    other.add_argument("id", metavar="RUN")
+    other.add_argument("id", metavar="RUN", help=commands.RUN)
     other.add_argument("span", type=int, metavar="SPAN", help="a generation, by its number")
     other.add_argument("--append", metavar="TEXT", default="", help="go on from the prompt so")
     other.add_argument(

@@ -53,7 +53,7 @@ def current_runtime() -> Runtime:
 
 @contextmanager
 def standing_in(kind: type[Runtime]) -> Generator[None]:
-    """Has `Runtime(...)` make a `kind`, with the same arguments, in this process while in the block.
+    """Has `Runtime(...)` make a `kind`, with the same arguments, in all of this process meanwhile.
 
     For who runs programs that open their own runtimes, and answers in place of a model.
     """
