@@ -58,7 +58,7 @@ def add_to(trace: argparse.ArgumentParser) -> Subparsers:
 
     diff = _command(inner, "diff", _diff, "what a second run did otherwise")
     diff.add_argument("left", metavar="A", help=RUN)
-    diff.add_argument("right", metavar="B", help="the run that is told by what differs from A")
+    diff.add_argument("right", metavar="B", help="the run that is compared with it")
     _add_json(diff, "sums and differences as one JSON document")
 
     export = _command(inner, "export", _export, "a run in another form")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from agentrt.cli import main
+from agentrt.commands import trace
 from agentrt.trace import SpanKind, TraceConfig, list_runs, recording, span
 from tests.commands.conftest import Serve
 
@@ -96,6 +99,16 @@ def test_replay_of_a_named_program_that_stops_early(
     found = json.loads(capsys.readouterr().out)
     assert (found["ok"], found["answered"], found["unasked"]) == (False, 1, 1)
     assert "1 recorded generation was not asked for" in found["drift"]
+
+
+def test_every_option_says_what_it_is() -> None:
+    top = argparse.ArgumentParser()
+    trace.add_to(top)
+    (inner,) = [each for each in top._actions if isinstance(each.choices, dict)]
+    parsers = [top, *cast("dict[str, argparse.ArgumentParser]", inner.choices).values()]
+    assert len(parsers) == 8
+    silent = [each.dest for parser in parsers for each in parser._actions if not each.help]
+    assert silent == [inner.dest]
 
 
 def test_branch_shows_both(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
