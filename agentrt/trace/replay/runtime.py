@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.batch import Batch, StepResult
     from agentrt.runtime.config import RuntimeConfig
     from agentrt.runtime.front import Front
-    from agentrt.runtime.source import ModelSource, TextCodec
+    from agentrt.runtime.source import TextCodec
     from agentrt.trace.replay.record import Record, Recorded
 
 Tools = Literal["recorded", "live"]
@@ -59,9 +59,9 @@ class Replay(Runtime):
     ) -> None:
         if tools not in ("recorded", "live"):
             raise InvalidRequest(f'tools={tools!r}; "recorded" or "live" is wanted')
-        self._source = _RecordSource(run, folder, model)
-        self._tools = tools
-        super().__init__(cast("ModelSource", self._source), trace=False)
+        self._source = _RecordSource(run, folder, model, tools)
+        super().__init__(self._source, trace=False)
+        self._answered_by = self._source
 
     @property
     def drifts(self) -> list[ReplayDrift]:
@@ -83,11 +83,6 @@ class Replay(Runtime):
         """Recorded generations and selections that were not asked for so far."""
         return self._source.answers.unasked
 
-    def recorded_tool(self, name: str, arguments: str) -> str | None:
-        if self._tools == "live":
-            return None
-        return self._source.answers.take_tool(name, arguments)
-
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -97,10 +92,6 @@ class Replay(Runtime):
         await super().__aexit__(kind, error, trace)
         if error is None and self.drifts:
             raise self.drifts[0]
-
-    @property
-    def _served(self) -> Front:
-        return ReplayFront(super()._served, self._source.answers)
 
 
 @contextmanager
@@ -117,40 +108,27 @@ def replaying(
             asyncio.run(main())  # opens `Runtime("a-model")` itself
         assert not replay.drifts and not replay.unasked
 
-    For programs that open their own runtimes; they have one record, as they had when it was made.
-    Yields what counts for all of them. Those still open at the end are closed. Arguments, and what
-    is raised, are those of :class:`Replay`.
+    For programs that open their own runtimes; they share the record, as they did when it was made.
+    Yields what counts for all of them. One opened for the process is closed at the end. Arguments,
+    and what is raised, are those of :class:`Replay`.
     """
     whole = Replay(run, model=model, tools=tools, folder=folder)
     source = whole._source  # pyright: ignore[reportPrivateUsage]
     source.read()
-    made: list[Runtime] = []
-
-    class StandIn(Replay):
-        """A runtime of the program's own, answered from the record that all of them share."""
-
-        def __init__(self, model: object = None, config: object = None, **options: object) -> None:
-            del model, config, options  # how a model would be run
-            self._source = source
-            self._tools = tools
-            Runtime.__init__(self, cast("ModelSource", _Shared(source)), trace=False)
-            made.append(self)
-
-    try:
-        with standing_in(StandIn):
-            yield whole
-    finally:
-        for each in made:
-            each.close()
+    with standing_in(source):
+        yield whole
 
 
 class _RecordSource:
-    """The record in place of a model."""
+    """The record in place of a model, for one runtime or several."""
 
-    def __init__(self, run: str | Path, folder: Path | None, model: str | Path | None) -> None:
+    def __init__(
+        self, run: str | Path, folder: Path | None, model: str | Path | None, tools: Tools
+    ) -> None:
         self._run = run
         self._folder = folder
         self._model = model
+        self._tools = tools
         self._read: tuple[Record, TextCodec, Answers] | None = None
 
     @property
@@ -160,13 +138,19 @@ class _RecordSource:
         return self._read[2]
 
     def open(self, config: RuntimeConfig) -> LoadedModel:
-        """Reads the record; called on the thread of the engine."""
+        """Reads the record, if that is not done; called on the thread of the engine."""
         del config
-        self.read()
-        return self.loaded()
+        record, codec, _ = self._read or self.read()
+        return LoadedModel(_NoExecutor(record, codec), codec)
 
-    def read(self) -> None:
-        """Begins anew: none of its answers is given."""
+    def front(self, front: Front) -> Front:
+        return ReplayFront(front, self.answers)
+
+    def tool(self, name: str, arguments: str) -> str | None:
+        return None if self._tools == "live" else self.answers.take_tool(name, arguments)
+
+    def read(self) -> tuple[Record, TextCodec, Answers]:
+        """The record, the tokenizer of its model, and its answers, of which none is given yet."""
         with open_run(self._run, self._folder) as run:
             record = read_record(run)
         codec = _codec(record.runtime.model, self._model)
@@ -175,23 +159,7 @@ class _RecordSource:
             return b"".join(map(codec.token_bytes, ids)).decode("utf-8", "replace")
 
         self._read = record, codec, Answers(record, spell)
-
-    def loaded(self) -> LoadedModel:
-        """What was read, as what an engine is made over."""
-        assert self._read is not None
-        record, codec, _ = self._read
-        return LoadedModel(_NoExecutor(record, codec), codec)
-
-
-class _Shared:
-    """A record that was read already, for one of several runtimes."""
-
-    def __init__(self, source: _RecordSource) -> None:
-        self._source = source
-
-    def open(self, config: RuntimeConfig) -> LoadedModel:
-        del config
-        return self._source.loaded()
+        return self._read
 
 
 class _NoExecutor:
