@@ -123,6 +123,14 @@ class Usage:
             self.forced_tokens + other.forced_tokens,
         )
 
+    def __sub__(self, other: Usage) -> Usage:
+        return Usage(
+            self.prompt_tokens - other.prompt_tokens,
+            self.cached_tokens - other.cached_tokens,
+            self.sampled_tokens - other.sampled_tokens,
+            self.forced_tokens - other.forced_tokens,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Timings:

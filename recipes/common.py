@@ -44,12 +44,12 @@ async def opened(args: argparse.Namespace) -> AsyncGenerator[Runtime]:
         with _watched() if getattr(args, "live", False) else nullcontext():
             yield runtime
         seconds = time.monotonic() - began
-        stats = runtime.stats()
-        usage = stats.usage
+        usage = runtime.stats().usage
         console.print(
             f"[dim]{runtime.model_name}: {usage.prompt_tokens} prompt tokens "
-            f"({usage.cached_tokens} cached), {usage.output_tokens} written "
-            f"({usage.forced_tokens} forced), {stats.computed_tokens} computed, {seconds:.1f} s[/]"
+            f"({usage.cached_tokens} cached, {usage.computed_tokens} computed), "
+            f"{usage.output_tokens} written "
+            f"({usage.sampled_tokens} sampled, {usage.forced_tokens} forced), {seconds:.1f} s[/]"
         )
 
 

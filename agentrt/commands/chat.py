@@ -56,7 +56,6 @@ class Chat:
         self._runtime = runtime
         self._asked = asked
         self._is_watched = sys.stdin.isatty() and not asked.json
-        self._began = time.perf_counter()
         self._state = self._fresh()
 
     def talk(self) -> None:
@@ -83,6 +82,7 @@ class Chat:
     def _fresh(self) -> State:
         from agentrt.programs import State
 
+        self._began = time.perf_counter()
         state = State(self._runtime, **sampling_of(self._asked))
         if self._asked.system:
             state.system(self._asked.system)

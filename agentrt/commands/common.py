@@ -63,7 +63,7 @@ def in_words(usage: Usage, seconds: float) -> str:
     return (
         f"{usage.prompt_tokens} prompt tokens ({usage.cached_tokens} cached, "
         f"{usage.computed_tokens} computed), {usage.output_tokens} written "
-        f"({usage.forced_tokens} forced), {seconds:.1f} s"
+        f"({usage.sampled_tokens} sampled, {usage.forced_tokens} forced), {seconds:.1f} s"
     )
 
 

@@ -52,6 +52,14 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> None:
+    from agentrt.trace.session import started_as
+
+    # Around the file being loaded as well: it may do its work then.
+    with started_as(_split(asked.file)[0].stem, sys.argv):
+        _run(asked)
+
+
+def _run(asked: argparse.Namespace) -> None:
     from agentrt.programs import Program
     from agentrt.trace import recording
 
@@ -60,14 +68,14 @@ def run(asked: argparse.Namespace) -> None:
         _run_main(target, path, asked.arguments)
         return
     prepared = _prepared(target, asked)
-    with recording(name=path.stem):  # the name that `agentrt trace` lists it by
+    with recording():
         anyio.run(_run_program, *prepared, asked)
 
 
-def program_of(words: Sequence[str]) -> tuple[Program[..., Any], dict[str, Any]]:
-    """What `agentrt run` with these words would run: a program that samples so, its arguments.
+def run_again(words: Sequence[str]) -> None:
+    """Does what `agentrt run` with these words does, and says nothing of it.
 
-    Raises InvalidRequest for a `main` that is no program, which opens its own runtime.
+    The file may open runtimes of its own, also when it is loaded.
     """
     from agentrt.programs import Program
 
@@ -75,12 +83,17 @@ def program_of(words: Sequence[str]) -> tuple[Program[..., Any], dict[str, Any]]
     add_to(parser)
     asked = parser.parse_args(list(words))
     target, path = _found(asked.file)
-    if not isinstance(target, Program):
-        raise InvalidRequest(
-            f"{asked.file} is no program but a function that opens its own runtime; name one as "
-            f"{path}:PROGRAM, or have it use agentrt.trace.replay.Replay"
-        )
-    return _prepared(target, asked)
+    if isinstance(target, Program):
+        anyio.run(_within_a_runtime, *_prepared(target, asked))
+    else:
+        _run_main(target, path, asked.arguments)
+
+
+async def _within_a_runtime(found: Program[..., Any], given: dict[str, Any]) -> None:
+    from agentrt.runtime.runtime import Runtime
+
+    async with Runtime():
+        await found(**given)
 
 
 def _prepared(

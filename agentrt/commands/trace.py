@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 
 from agentrt.commands.common import add_json, add_model, add_sampling, print_json, sampling_of
-from agentrt.errors import InvalidRequest, ReplayDrift
+from agentrt.errors import InvalidRequest
 from agentrt.trace import attributes as names
 from agentrt.trace import commands
 
@@ -25,7 +27,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     again = inner.add_parser(
         "replay", help="run a program again, answered from its record; exits with 1 on drift"
     )
-    again.add_argument("id", metavar="RUN")
+    again.add_argument("id", metavar="RUN", help=commands.RUN)
     again.add_argument("program", nargs="*", metavar="FILE[:PROGRAM] [ARGUMENT]", help=_PROGRAM)
     again.add_argument(
         "--tools",
@@ -38,7 +40,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     again.set_defaults(run=replay)
 
     other = inner.add_parser("branch", help="generate again with something changed")
-    other.add_argument("id", metavar="RUN")
+    other.add_argument("id", metavar="RUN", help=commands.RUN)
     other.add_argument("span", type=int, metavar="SPAN", help="a generation, by its number")
     other.add_argument("--append", metavar="TEXT", default="", help="go on from the prompt so")
     other.add_argument(
@@ -57,7 +59,7 @@ def replay(asked: argparse.Namespace) -> int:
     """Says how far a program is as it was recorded."""
     with commands.opened(asked.id, asked.folder) as run:
         words = asked.program or _recorded_words(run)
-    counts, drift = anyio.run(_replay, asked, words)
+    counts, drift = _replay(asked, words)
     if asked.json:
         print_json({"ok": drift is None, **counts, "drift": drift})
     elif drift is not None:
@@ -90,24 +92,27 @@ def branch(asked: argparse.Namespace) -> int:
     return 0
 
 
-async def _replay(asked: argparse.Namespace, words: list[str]) -> tuple[dict[str, int], str | None]:
-    from agentrt.commands.run import program_of
-    from agentrt.trace.replay import Replay
+def _replay(asked: argparse.Namespace, words: list[str]) -> tuple[dict[str, int], str | None]:
+    from agentrt.commands.run import run_again
+    from agentrt.trace.replay import replaying
 
-    found, given = program_of(words)
-    runtime = Replay(asked.id, model=asked.model, tools=asked.tools, folder=asked.folder)
-    drift: str | None = None
-    try:
-        async with runtime:
-            await found(**given)
-    except ReplayDrift as error:
-        drift = str(error)
+    # What the program prints is not what `--json` is asked for.
+    aside = redirect_stdout(sys.stderr) if asked.json else nullcontext()
+    where: Any = {"model": asked.model, "tools": asked.tools, "folder": asked.folder}
+    with replaying(asked.id, **where) as replayed, aside:
+        try:
+            run_again(words)
+        except (Exception, SystemExit) as error:
+            # A drift may arrive as something else; and how a script ends is its own matter.
+            if not replayed.drifts and not isinstance(error, SystemExit):
+                raise
     counts = {
-        "answered": runtime.answered,
-        "tools": runtime.tools_answered,
-        "unasked": len(runtime.unasked),
+        "answered": replayed.answered,
+        "tools": replayed.tools_answered,
+        "unasked": len(replayed.unasked),
     }
-    return counts, drift or _what_is_left(runtime)
+    drift = str(replayed.drifts[0]) if replayed.drifts else _what_is_left(replayed)
+    return counts, drift
 
 
 def _what_is_left(runtime: Replay) -> str | None:
@@ -121,16 +126,25 @@ def _what_is_left(runtime: Replay) -> str | None:
 
 
 def _recorded_words(run: RecordedRun) -> list[str]:
-    """What `agentrt run` was given when the run was recorded."""
+    """What was run when the run was recorded, as `agentrt run` is given it."""
     found = run.attributes(run.root().id).get(names.RUN_COMMAND)
     command = cast("list[str]", json.loads(found) if isinstance(found, str) else found or [])
-    is_ours = bool(command) and Path(command[0]).name in {"agentrt", "__main__.py", "cli.py"}
-    if not is_ours or command[1:2] != ["run"]:
+    started = Path(command[0] if command else "")
+    is_ours = started.name == "agentrt" or started.parent.name == "agentrt"
+    if is_ours and command[1:2] == ["run"]:
+        return command[2:]
+    if is_ours or started.suffix != ".py" or started.name == "__main__.py":
         raise InvalidRequest(
-            f"{run.path.stem} was not started by `agentrt run` ({' '.join(command) or 'unknown'}); "
-            "name the program: agentrt trace replay RUN FILE[:PROGRAM]"
+            f"{run.path.stem} was started by `{' '.join(command) or 'unknown'}`, which is neither "
+            "`agentrt run` nor a Python file; name what to run: "
+            "agentrt trace replay RUN FILE[:PROGRAM]"
         )
-    return command[2:]
+    if not started.is_file():
+        raise InvalidRequest(
+            f"{run.path.stem} was started by `{' '.join(command)}`, and no such file is here; go "
+            "to the folder it was started in, or name it: agentrt trace replay RUN FILE ARGUMENT..."
+        )
+    return command
 
 
 async def _branch(asked: argparse.Namespace) -> Branched:

@@ -126,8 +126,8 @@ async def _written(
     wanted = await s.gen(_call_type(tools, most), **options)
     by_name = {each.name: each for each in tools}
     return [
-        _asked(s, index, by_name[each["name"]], each["arguments"])
-        for index, each in enumerate([wanted] if most == 1 else wanted)
+        _asked(s, by_name[each["name"]], each["arguments"])
+        for each in ([wanted] if most == 1 else wanted)
     ]
 
 
@@ -143,14 +143,12 @@ async def _likeliest(
     chosen = tools[heads.index(head)]
     arguments = await s.gen(chosen.arguments, **options)
     say(s, "}")
-    return [_asked(s, 0, chosen, arguments)]
+    return [_asked(s, chosen, arguments)]
 
 
-def _asked(s: State, index: int, chosen: Tool[..., Any], arguments: dict[str, Any]) -> _Asked:
-    number = sum(len(message.tool_calls) for message in s.transcript.messages) + index + 1
+def _asked(s: State, chosen: Tool[..., Any], arguments: dict[str, Any]) -> _Asked:
     text = TypeAdapter(chosen.arguments).dump_json(arguments).decode()
-    # Nine letters and digits: some templates refuse any other id.
-    return _Asked(ToolCall(f"call{number:05d}", chosen.name, text), chosen, arguments)
+    return _Asked(ToolCall(s.new_call_id(), chosen.name, text), chosen, arguments)
 
 
 async def _run(s: State, asked: list[_Asked]) -> list[ToolResult]:

@@ -45,6 +45,7 @@ class Conversation:
         self._transcript = outer.transcript if outer else Transcript()
         self._start = self._transcript
         self._tally = Tally(outer._tally if outer else None)
+        self._calls = outer._calls if outer else 0
 
     def system(self, content: str) -> None:
         """Adds a system message."""
@@ -72,6 +73,16 @@ class Conversation:
     def call(self, calls: Sequence[ToolCall]) -> None:
         """Ends the assistant's turn, or an empty one, with calls of tools."""
         self._transcript = self._transcript.calling(tuple(calls))
+
+    def new_call_id(self) -> str:
+        """An id for a call of a tool, the first of its kind here, also after a rewind.
+
+        Counted, so that a program which runs again asks with the same prompts. Nine letters and
+        digits: some templates refuse any other.
+        """
+        said = sum(len(message.tool_calls) for message in self._transcript.messages)
+        self._calls = max(self._calls, said) + 1
+        return f"call{self._calls:05d}"
 
     def rewind(self, transcript: Transcript) -> None:
         """Goes back to what had been said then; named generations are kept."""
@@ -123,6 +134,7 @@ class Conversation:
         self._transcript = branch.transcript
         self.results = dict(branch.results)
         self.joined = dict(branch.joined)
+        self._calls = max(self._calls, branch._calls)
 
     def __getitem__(self, name: str) -> Any:
         """The value of a named generation, or the list of values that `join` collected."""

@@ -163,12 +163,12 @@ async def completed(
     async with granted(constraint, asking) as (grant, call):
         if grant.is_counted:
             # A stream knows what was written before an interruption, which is charged as well.
-            async with counted(grant, runtime.stream(prompt, constraint=constraint, **call)) as run:
-                async for _ in run:
+            running = runtime.stream(prompt, constraint=constraint, **call)
+            async with counted(grant, running, asking):
+                async for _ in running:
                     pass
-                done = run.completion
-        else:
-            done = await runtime.generate(prompt, constraint=constraint, **call)
+                return running.completion
+        done = await runtime.generate(prompt, constraint=constraint, **call)
         asking.count(done.usage)
         return done
 
@@ -192,13 +192,14 @@ async def granted(
 
 
 @asynccontextmanager
-async def counted(grant: Grant, running: CompletionStream) -> AsyncGenerator[CompletionStream]:
-    """A stream whose tokens are charged to a grant, however it ends."""
+async def counted(grant: Grant, running: CompletionStream, asking: Asking) -> AsyncGenerator[None]:
+    """A stream whose tokens are charged to a grant, and counted, however it ends."""
     try:
         async with running:
-            yield running
+            yield
     finally:
         grant.spent = running.output_tokens
+        asking.count(running.usage)
 
 
 def _spliced(runtime: Runtime, first: Completion, kept: int, then: Completion) -> Completion:

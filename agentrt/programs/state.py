@@ -337,13 +337,12 @@ class State(Conversation):
             asking = asking.within(self.runtime, prompt)
             async with granted(answer.grammar, asking) as (grant, call):
                 running = self.runtime.stream(prompt, constraint=answer.grammar, **call)
-                async with counted(grant, running):
+                async with counted(grant, running, asking):
                     async for chunk in running:
                         piece = growth.add(chunk.text)
                         if piece is not None:
                             with grant.parked():
                                 yield piece
-                asking.count(running.completion.usage)
             result = await mended(self.runtime, prompt, answer, asking, running.completion)
         self._keep(name, result, before)
         growth.result = result

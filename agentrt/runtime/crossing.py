@@ -11,6 +11,7 @@ import anyio
 import anyio.lowlevel
 
 from agentrt.errors import AgentrtError
+from agentrt.generation import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -73,6 +74,7 @@ class Reply:
         self._finished: Finished | None = None
         self._news = anyio.Event()
         self.output_tokens = 0  # of the chunks that came
+        self.usage = Usage()  # once its caller has left: what it took, also if it was given up
         self.on_finished: Callable[[Finished], None] | None = None
         self.on_chunk: Callable[[Chunk], None] | None = None
 

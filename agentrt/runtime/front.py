@@ -69,6 +69,8 @@ class Front:
             try:
                 yield [job.reply for job in jobs]
             finally:
+                for job in jobs:
+                    job.reply.usage = job.usage_so_far()
                 unfinished = [job for job in jobs if not job.reply.is_finished]
                 if unfinished:
                     spans.given_up()  # first: the abort takes what they came to with it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextvars
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -17,7 +17,7 @@ from agentrt.runtime.streaming import CompletionStream
 from agentrt.runtime.submission import Submission
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Generator, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.config import RuntimeConfig
     from agentrt.runtime.front import Front, Prompt
     from agentrt.runtime.selecting import Normalisation
-    from agentrt.runtime.source import ModelSource, TextCodec
+    from agentrt.runtime.source import ModelSource, StandIn, TextCodec
     from agentrt.runtime.stats import RuntimeStats
     from agentrt.runtime.tracing import RuntimeTrace
     from agentrt.schema import Vocabulary
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _current: contextvars.ContextVar[Runtime | None] = contextvars.ContextVar("agentrt", default=None)
 _process: Runtime | None = None  # serves whoever is inside of none
+_stand_in: StandIn | None = None  # of every runtime that is made now
 
 
 def current_runtime() -> Runtime:
@@ -48,6 +49,22 @@ def current_runtime() -> Runtime:
             "one for the whole process with `agentrt.Runtime().open()`"
         )
     return runtime
+
+
+@contextmanager
+def standing_in(stand_in: StandIn) -> Generator[None]:
+    """Has every runtime that this process makes in the block answered so, whatever its model.
+
+    For who runs programs that open their own runtimes. One opened for the process is closed after.
+    """
+    global _stand_in
+    before, _stand_in = _stand_in, stand_in
+    try:
+        yield
+    finally:
+        _stand_in = before
+        if _process is not None and _process._answered_by is stand_in:  # pyright: ignore[reportPrivateUsage]
+            _process.close()
 
 
 class Runtime:
@@ -68,6 +85,9 @@ class Runtime:
         config: RuntimeConfig | None = None,
         **options: object,
     ) -> None:
+        self._answered_by = _stand_in if type(self) is Runtime else None
+        if self._answered_by is not None:
+            model, options = self._answered_by, {**options, "trace": False}  # a replay is no run
         self.config = make_config(config, options)
         self._life = Lifecycle(partial(open_model, model, self.config), self.config)
         self._token: contextvars.Token[Runtime | None] | None = None
@@ -311,11 +331,11 @@ class Runtime:
     def recorded_tool(self, name: str, arguments: str) -> str | None:
         """What a tool gave for these arguments (JSON) in the run that is being replayed.
 
-        None where the tool is to be called, as always but in :class:`agentrt.trace.replay.Replay`.
+        None where the tool is to be called, as always but in a replay.
         """
-        del name, arguments
-        return None
+        return None if self._answered_by is None else self._answered_by.tool(name, arguments)
 
     @property
     def _served(self) -> Front:
-        return self._life.front
+        front = self._life.front
+        return front if self._answered_by is None else self._answered_by.front(front)

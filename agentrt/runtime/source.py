@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from agentrt.messages import Message
     from agentrt.runtime.batch import Executor
     from agentrt.runtime.config import RuntimeConfig
+    from agentrt.runtime.front import Front
     from agentrt.schema import Vocabulary
 
 
@@ -82,4 +83,16 @@ class ModelSource(Protocol):
 
     def open(self, config: RuntimeConfig) -> LoadedModel:
         """Loads the model; called on the thread that will run it, once per runtime."""
+        ...
+
+
+class StandIn(ModelSource, Protocol):
+    """What answers in place of a model, as a record does; its model computes nothing."""
+
+    def front(self, front: Front) -> Front:
+        """What serves a runtime's callers in place of `front`."""
+        ...
+
+    def tool(self, name: str, arguments: str) -> str | None:
+        """What a tool gave; None where it is to be called."""
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from agentrt.errors import InvalidRequest
+from agentrt.generation import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,6 +65,13 @@ class CompletionStream:
     def output_tokens(self) -> int:
         """How many tokens were written so far, whether or not they have been read."""
         return 0 if self._reply is None else self._reply.output_tokens
+
+    @property
+    def usage(self) -> Usage:
+        """What it took, also where it was left before its end; all zero until it was left."""
+        if self._completion is not None:
+            return self._completion.usage
+        return Usage() if self._reply is None else self._reply.usage
 
     @property
     def completion(self) -> Completion:

@@ -20,8 +20,15 @@ if TYPE_CHECKING:
     from agentrt.trace.reading import RecordedRun
 
 _VIEWS = ("tree", "waterfall", "tokens", "usage", "radix")
+RUN = "a run's id, the beginning of it, latest, or the path of its file"
+_TO = (
+    "jsonl: its spans as lines of JSON; html: a page to look at offline; chrome: for Perfetto; "
+    "otlp: to an OpenTelemetry collector; svg, png: a picture"
+)
 _FORMS = ("jsonl", "html", "chrome", "otlp", "svg", "png")
 _SUFFIXES = {"chrome": "json"}
+_ENDLESS = 10_000
+"""Columns of what is no screen."""
 
 
 class Subparsers(Protocol):
@@ -40,30 +47,35 @@ def add_to(trace: argparse.ArgumentParser) -> Subparsers:
     listed = _command(inner, "list", _list, "the runs there are")
     listed.add_argument("--search", metavar="TEXT", help="only those in which this occurs")
     listed.add_argument("--limit", type=int, default=50, help="most runs (50)")
-    listed.add_argument("--json", action="store_true")
+    _add_json(listed, "the runs as one JSON document")
 
     show = _command(inner, "show", _show, "one run; browsed where there is a terminal")
-    show.add_argument("id", nargs="?", default="latest", metavar="RUN")
+    show.add_argument("id", nargs="?", default="latest", metavar="RUN", help=f"{RUN} (latest)")
     show.add_argument("--view", choices=_VIEWS, help="print this view instead")
     show.add_argument("--span", type=int, action="append", help="of tokens: only these generations")
     show.add_argument("--search", metavar="TEXT", help="print where this occurs")
-    show.add_argument("--json", action="store_true")
+    _add_json(show, "the view, or the places, as one JSON document")
 
     diff = _command(inner, "diff", _diff, "what a second run did otherwise")
-    diff.add_argument("left", metavar="A")
-    diff.add_argument("right", metavar="B")
-    diff.add_argument("--json", action="store_true")
+    diff.add_argument("left", metavar="A", help=RUN)
+    diff.add_argument("right", metavar="B", help="the run that is compared with it")
+    _add_json(diff, "sums and differences as one JSON document")
 
     export = _command(inner, "export", _export, "a run in another form")
-    export.add_argument("id", nargs="?", default="latest", metavar="RUN")
-    export.add_argument("--to", choices=_FORMS, required=True)
+    export.add_argument("id", nargs="?", default="latest", metavar="RUN", help=f"{RUN} (latest)")
+    export.add_argument("--to", choices=_FORMS, required=True, help=_TO)
     export.add_argument("-o", "--output", type=Path, help="the file; - is the standard output")
-    export.add_argument("--picture", choices=("tree", "waterfall"), default="tree")
+    export.add_argument(
+        "--picture",
+        choices=("tree", "waterfall"),
+        default="tree",
+        help="of svg and png: what is drawn (tree)",
+    )
     export.add_argument("--endpoint", help="of otlp: the collector's address for traces")
     export.add_argument("--content", action="store_true", help="of otlp: send texts as well")
 
     delete = _command(inner, "delete", _delete, "delete runs")
-    delete.add_argument("ids", nargs="+", metavar="RUN")
+    delete.add_argument("ids", nargs="+", metavar="RUN", help=RUN)
     return inner
 
 
@@ -86,6 +98,10 @@ def _command(
     return parser
 
 
+def _add_json(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--json", action="store_true", help=what)
+
+
 def _browse(asked: argparse.Namespace) -> int:
     """The list of runs, to walk through where somebody can."""
     if not _is_interactive():
@@ -99,14 +115,18 @@ def _browse(asked: argparse.Namespace) -> int:
 
 def _list(asked: argparse.Namespace) -> int:
     from agentrt.trace.export.values import run_value
-    from agentrt.trace.viewer.printing import runs_table
+    from agentrt.trace.viewer.printing import runs_lines, runs_table
 
     found = (info for info in list_runs(asked.folder) if _has(info.path, asked.search))
     runs = list(islice(found, asked.limit))
     if asked.json:
         return _print_json([run_value(info) for info in runs])
+    if runs and not sys.stdout.isatty():
+        print(*runs_lines(runs), sep="\n")
+        return 0
     if runs:
-        return _print([runs_table(runs)])
+        console = _console()
+        return _print([runs_table(runs, console.width)], console)
     what = f"no run has {asked.search!r} in it" if asked.search else "no run is recorded"
     return _print([f"{what} in {asked.folder or default_folder()}"])
 
@@ -264,9 +284,11 @@ def _console() -> Console:
 
 
 def _print(lines: Iterable[Any], console: Console | None = None) -> int:
+    """Prints what is there to be read; in a pipe nothing of it is cut or wrapped."""
     console = console or _console()
+    whole: dict[str, Any] = {} if console.is_terminal else {"soft_wrap": True, "width": _ENDLESS}
     for line in lines:
-        console.print(line, markup=False)
+        console.print(line, markup=False, **whole)
     return 0
 
 

@@ -26,10 +26,11 @@ from agentrt.trace.spans import (
 from agentrt.trace.warning import warn
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
 
 _guard = threading.Lock()
 _active: Recording | None = None
+_started_as: tuple[str, list[str]] | None = None
 
 
 class Recording:
@@ -38,7 +39,7 @@ class Recording:
     def __init__(self, config: TraceConfig, name: str | None) -> None:
         folder = config.place  # first: where there is none, nobody is told of a run
         self.config = config
-        self.span = start_span(SpanKind.RUN, name or _script(), is_root=True)
+        self.span = start_span(SpanKind.RUN, name or _what_runs()[0], is_root=True)
         self.recorder = Recorder(self.span, config, folder)
         self.users = 0
         self.error: BaseException | None = None
@@ -128,6 +129,22 @@ def recording(
         leave(joined, error)
 
 
+@contextmanager
+def started_as(name: str, command: Sequence[str]) -> Generator[None]:
+    """What runs begun in the block are called, and were started by: for who runs another's file,
+    and changes `sys.argv` for it."""
+    global _started_as
+    before, _started_as = _started_as, (name, list(command))
+    try:
+        yield
+    finally:
+        _started_as = before
+
+
+def _what_runs() -> tuple[str, list[str]]:
+    return _started_as or (_script(), list(sys.argv))
+
+
 def _begun(option: bool | TraceConfig | None, name: str | None) -> Recording | None:
     try:
         config = resolve(option)
@@ -141,7 +158,7 @@ def _started(config: TraceConfig, name: str | None) -> Recording:
     started = Recording(config, name)
     started.recorder.start()  # first: where no thread can be had, nobody was told of the run
     add_sink(started.recorder)
-    started.span.set({RUN_COMMAND: list(sys.argv)})
+    started.span.set({RUN_COMMAND: _what_runs()[1]})
     adopt_orphans(started.span)
     return started
 

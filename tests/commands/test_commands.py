@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -135,6 +136,27 @@ def test_chat_goes_on_and_begins_anew(
     usage, help_ = shown.err.splitlines()
     assert "cached" in usage
     assert "/reset" in help_
+
+
+def test_chat_counts_what_an_answer_took_that_was_stopped(
+    serve: Serve, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Typed(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    def stopping(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    serve("abc")
+    monkeypatch.setattr("sys.stdin", Typed("a\n/usage\n/reset\n/usage\n"))
+    monkeypatch.setattr("agentrt.commands.chat.print", stopping, raising=False)
+    assert main(["chat"]) == 0
+    stopped, afterwards = [x for x in capsys.readouterr().err.splitlines() if " written" in x]
+    prompt, written = re.findall(r"(\d+) (?:prompt tokens|written)", stopped)
+    assert int(prompt) > 0
+    assert int(written) > 0
+    assert afterwards.startswith("0 prompt tokens")
 
 
 def test_chat_for_machines(

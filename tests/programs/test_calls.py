@@ -98,6 +98,23 @@ async def test_only_a_call_that_can_be_made_can_be_written() -> None:
         assert done.call.name in ("add", "find")
 
 
+async def test_the_ids_of_calls_differ_within_a_state() -> None:
+    async with answering({"?": ADD, "tool: 3": ADD}):
+        s = State()
+        s.user("1 + 2?")
+        before = s.transcript
+        ids = [done.call.id for _ in range(2) for done in await call_tools(s, [add])]
+        fork = s.copy()
+        s.rewind(before)
+        ids += [done.call.id for done in await call_tools(s, [add])]
+        assert ids == ["call00001", "call00002", "call00003"]
+        [done] = await call_tools(fork, [add])
+        assert done.call.id == "call00003"  # of a branch: from where it began
+        s.adopt(fork)
+        [done] = await call_tools(s, [add])
+        assert done.call.id == "call00004"
+
+
 async def test_several_calls_run_at_once_up_to_the_cap() -> None:
     there = anyio.Event()
     seen: list[str] = []

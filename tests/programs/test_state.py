@@ -166,6 +166,8 @@ async def test_leaving_a_stream_stops_it_and_the_state_stays_as_it_was(
         await settled(current_runtime())
         assert bound.computed < 1_000
         assert s.text_so_far == "x"
+        assert s.usage.prompt_tokens > 0
+        assert 0 < s.usage.output_tokens < 1_000  # what was written counts, heard or not
         with pytest.raises(InvalidRequest, match="has not ended"):
             _ = stream.value
 

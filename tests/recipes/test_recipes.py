@@ -15,7 +15,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted(p.name for p in (ROOT / "recipes").glob("*.py") if p.name != "common.py")
-USAGE = re.compile(r"\d+ prompt tokens \((\d+) cached\), \d+ written .* computed, [\d.]+ s")
+USAGE = re.compile(
+    r"(\d+) prompt tokens \((\d+) cached, (\d+) computed\), "
+    r"(\d+) written \((\d+) sampled, (\d+) forced\), [\d.]+ s"
+)
 
 pytestmark = pytest.mark.model
 
@@ -31,7 +34,10 @@ def recipe(name: str, *arguments: str) -> str:
         env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "300", "NO_COLOR": "1"},
     )
     assert done.returncode == 0, done.stderr
-    assert USAGE.search(done.stdout), done.stdout
+    used = USAGE.search(done.stdout)
+    assert used is not None, done.stdout
+    prompt, cached, computed, written, sampled, forced = map(int, used.groups())
+    assert (prompt, written) == (cached + computed, sampled + forced)
     return "\n".join(line for line in done.stdout.splitlines() if not USAGE.search(line))
 
 

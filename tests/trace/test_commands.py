@@ -42,6 +42,9 @@ def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert "other.py" in text
     assert "triage.py" in text
+    head, *rows = [line.split("\t") for line in text.splitlines()]
+    assert {len(row) for row in (head, *rows)} == {10}
+    assert {row[0] for row in rows} == {info.id for info in list_runs()}
     trace("list", "--json")
     runs = json.loads(capsys.readouterr().out)
     assert {run["name"] for run in runs} == {"other.py", "triage.py"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import logging
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ from agentrt.trace.privacy import Privacy
 from agentrt.trace.spans import SpanKind, SpanStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping
 
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
@@ -46,17 +48,35 @@ def send(run: RecordedRun, endpoint: str | None = None, *, content: bool = False
     exporter = OTLPSpanExporter(endpoint=endpoint)
     sent, spans = 0, _spans(run, content=content)
     try:
-        while batch := list(islice(spans, _BATCH)):
-            if exporter.export(batch) is not SpanExportResult.SUCCESS:
-                where = endpoint or "the configured endpoint"
-                raise InvalidRequest(
-                    f"the collector at {where} took {sent} spans and no more; is it running, and "
-                    "is this its address for traces (.../v1/traces)?"
-                )
-            sent += len(batch)
+        with _unsaid() as said:
+            while batch := list(islice(spans, _BATCH)):
+                if exporter.export(batch) is not SpanExportResult.SUCCESS:
+                    where = endpoint or "the configured endpoint"
+                    raise InvalidRequest(
+                        f"the collector at {where} took {sent} spans and no more "
+                        f"({said[-1].rstrip('. ') if said else 'it did not say why'}); is it "
+                        "running, and is this its address for traces (.../v1/traces)?"
+                    )
+                sent += len(batch)
     finally:
         exporter.shutdown()
     return sent
+
+
+@contextmanager
+def _unsaid() -> Generator[list[str]]:
+    """What OpenTelemetry logs in the block, each retry in a line of its own, kept from the screen:
+    how it ends is told by who asked."""
+    said: list[str] = []
+    logger, handler = logging.getLogger("opentelemetry"), logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())
+    propagates, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        yield said
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagates
 
 
 def _spans(run: RecordedRun, *, content: bool) -> Iterator[ReadableSpan]:

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from agentrt.errors import ReplayDrift
 from agentrt.trace.replay.branching import Branched, branch
-from agentrt.trace.replay.runtime import Replay
+from agentrt.trace.replay.runtime import Replay, replaying
 
-__all__ = ["Branched", "Replay", "ReplayDrift", "branch"]
+__all__ = ["Branched", "Replay", "ReplayDrift", "branch", "replaying"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from agentrt.errors import EngineFailed, InvalidRequest
 from agentrt.runtime.batch import ModelSpec
-from agentrt.runtime.runtime import Runtime
+from agentrt.runtime.runtime import Runtime, standing_in
 from agentrt.runtime.source import LoadedModel
 from agentrt.testing import ByteCodec
 from agentrt.trace import attributes as names
@@ -16,7 +17,7 @@ from agentrt.trace.replay.record import read_record
 from agentrt.trace.runs import open_run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.batch import Batch, StepResult
     from agentrt.runtime.config import RuntimeConfig
     from agentrt.runtime.front import Front
-    from agentrt.runtime.source import ModelSource, TextCodec
+    from agentrt.runtime.source import TextCodec
     from agentrt.trace.replay.record import Record, Recorded
 
 Tools = Literal["recorded", "live"]
@@ -58,9 +59,9 @@ class Replay(Runtime):
     ) -> None:
         if tools not in ("recorded", "live"):
             raise InvalidRequest(f'tools={tools!r}; "recorded" or "live" is wanted')
-        self._source = _RecordSource(run, folder, model)
-        self._tools = tools
-        super().__init__(cast("ModelSource", self._source), trace=False)
+        self._source = _RecordSource(run, folder, model, tools)
+        super().__init__(self._source, trace=False)
+        self._answered_by = self._source
 
     @property
     def drifts(self) -> list[ReplayDrift]:
@@ -82,11 +83,6 @@ class Replay(Runtime):
         """Recorded generations and selections that were not asked for so far."""
         return self._source.answers.unasked
 
-    def recorded_tool(self, name: str, arguments: str) -> str | None:
-        if self._tools == "live":
-            return None
-        return self._source.answers.take_tool(name, arguments)
-
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -97,29 +93,64 @@ class Replay(Runtime):
         if error is None and self.drifts:
             raise self.drifts[0]
 
-    @property
-    def _served(self) -> Front:
-        return ReplayFront(super()._served, self._source.answers)
+
+@contextmanager
+def replaying(
+    run: str | Path = "latest",
+    *,
+    model: str | Path | None = None,
+    tools: Tools = "recorded",
+    folder: Path | None = None,
+) -> Generator[Replay]:
+    """Answers every runtime that is made in the block from one record, whatever model it names.
+
+        with replaying("latest") as replay:
+            asyncio.run(main())  # opens `Runtime("a-model")` itself
+        assert not replay.drifts and not replay.unasked
+
+    For programs that open their own runtimes; they share the record, as they did when it was made.
+    Yields what counts for all of them. One opened for the process is closed at the end. Arguments,
+    and what is raised, are those of :class:`Replay`.
+    """
+    whole = Replay(run, model=model, tools=tools, folder=folder)
+    source = whole._source  # pyright: ignore[reportPrivateUsage]
+    source.read()
+    with standing_in(source):
+        yield whole
 
 
 class _RecordSource:
-    """The record in place of a model."""
+    """The record in place of a model, for one runtime or several."""
 
-    def __init__(self, run: str | Path, folder: Path | None, model: str | Path | None) -> None:
+    def __init__(
+        self, run: str | Path, folder: Path | None, model: str | Path | None, tools: Tools
+    ) -> None:
         self._run = run
         self._folder = folder
         self._model = model
-        self._answers: Answers | None = None
+        self._tools = tools
+        self._read: tuple[Record, TextCodec, Answers] | None = None
 
     @property
     def answers(self) -> Answers:
-        if self._answers is None:
+        if self._read is None:
             raise InvalidRequest("the replay was not opened; open it with `async with Replay(...)`")
-        return self._answers
+        return self._read[2]
 
     def open(self, config: RuntimeConfig) -> LoadedModel:
-        """Reads the record; called on the thread of the engine."""
+        """Reads the record, if that is not done; called on the thread of the engine."""
         del config
+        record, codec, _ = self._read or self.read()
+        return LoadedModel(_NoExecutor(record, codec), codec)
+
+    def front(self, front: Front) -> Front:
+        return ReplayFront(front, self.answers)
+
+    def tool(self, name: str, arguments: str) -> str | None:
+        return None if self._tools == "live" else self.answers.take_tool(name, arguments)
+
+    def read(self) -> tuple[Record, TextCodec, Answers]:
+        """The record, the tokenizer of its model, and its answers, of which none is given yet."""
         with open_run(self._run, self._folder) as run:
             record = read_record(run)
         codec = _codec(record.runtime.model, self._model)
@@ -127,8 +158,8 @@ class _RecordSource:
         def spell(ids: Sequence[int]) -> str:
             return b"".join(map(codec.token_bytes, ids)).decode("utf-8", "replace")
 
-        self._answers = Answers(record, spell)
-        return LoadedModel(_NoExecutor(record, codec), codec)
+        self._read = record, codec, Answers(record, spell)
+        return self._read
 
 
 class _NoExecutor:

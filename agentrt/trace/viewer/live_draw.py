@@ -220,7 +220,7 @@ def _ending(node: Node, now_ns: int, screen: Screen) -> str:
     time = f"{lasted(spent if not node.is_running or spent >= 60 else int(spent)):>6}"
     if node.is_running and spent < 1:
         time = f"{'<1s':>6}"
-    return time if screen.width < _WIDE else f"{counted(node.total.output_tokens):>6} tok {time}"
+    return time if screen.width < _WIDE else f"{counted(node.usage.output_tokens):>6} tok {time}"
 
 
 def _saying(model: LiveModel, node: Node, room: int, screen: Screen) -> Text:

@@ -41,19 +41,12 @@ class Node:
     """The text of the last one that ended."""
     error: str = ""
     usage: Usage = field(default_factory=Usage)
-    """Of the generations in it and below it that ended."""
-    so_far: Usage = field(default_factory=Usage)
-    """Of those that still run, as of the last `refresh`."""
+    """Of the generations in it and below it; of those that still run, as of the last `refresh`."""
     children: dict[int, Node] = field(default_factory=dict[int, "Node"])
     ended: Counter[SpanStatus] = field(default_factory=Counter[SpanStatus])
     """How its children ended, those no longer in `children` included."""
     forgotten: Counter[SpanStatus] = field(default_factory=Counter[SpanStatus])
     """Children that are only counted."""
-
-    @property
-    def total(self) -> Usage:
-        """What was taken in it and below it, up to now."""
-        return self.usage + self.so_far
 
     @property
     def running(self) -> int:
@@ -79,12 +72,13 @@ class LiveModel:
         self.branches: Counter[SpanStatus] = Counter()
         self._nodes: dict[int, Node] = {}
         self._streamed: dict[int, str] = {}
-        self._so_far: dict[int, Usage] = {}
+        self._so_far: dict[int, tuple[Node, Usage]] = {}
+        """By generation that runs: where it is counted, and what of it is."""
 
     @property
     def usage(self) -> Usage:
         """What everything took up to now."""
-        return self.root.total
+        return self.root.usage
 
     def started(self, span: Span) -> None:
         """Takes in a span; nothing happens if it is known or ended a while ago."""
@@ -109,17 +103,11 @@ class LiveModel:
 
     def refresh(self) -> None:
         """Asks what runs how far it is: between two frames, and nothing where nobody looks."""
-        nodes = (self.root, *self._nodes.values())
-        for node in nodes:
-            node.so_far = Usage()
-        for node in nodes:
+        for node in (self.root, *self._nodes.values()):
             for span in node.doing.values():
                 # One that has just ended, which nobody said yet, stays where it was.
                 if (progress := span.progress) is not None:
-                    self._so_far[span.id] = progress()
-                taken = self._so_far.get(span.id, Usage())
-                for above in _upwards(node):
-                    above.so_far += taken
+                    self._counted(span, progress(), node)
 
     def ended(self, span: Span) -> Node | None:
         """Closes a span and returns its row, if it has one of its own: it stays in the tree until
@@ -132,10 +120,9 @@ class LiveModel:
         owner.doing.pop(span.id, None)
         self._streamed.pop(span.id, None)
         owner.said = self.text_of(span)[-_TAIL:] or owner.said
-        self._so_far.pop(span.id, None)
         if span.kind in {SpanKind.GENERATION, SpanKind.SELECT}:
-            for node in _upwards(owner):
-                node.usage += usage_of(span)
+            self._counted(span, usage_of(span), owner)
+            del self._so_far[span.id]
         return None
 
     def close(self, status: SpanStatus, at_ns: int) -> None:
@@ -153,6 +140,15 @@ class LiveModel:
             return ""  # half a secret is not known for one
         text = streamed or span.attributes.get(names.OUTPUT_TEXT)
         return str(self.privacy.value(names.OUTPUT_TEXT, text) or "")
+
+    def _counted(self, span: Span, taken: Usage, owner: Node) -> None:
+        """Counts what a generation has taken in place of what was counted of it before, in the same
+        rows: the one it ran in may have closed meanwhile, and the sums above it must still agree.
+        """
+        place, before = self._so_far.get(span.id, (owner, Usage()))
+        for node in _upwards(place):
+            node.usage += taken - before
+        self._so_far[span.id] = place, taken
 
     def _close(self, node: Node, span: Span) -> Node:
         self._count(node, -1)

@@ -6,6 +6,7 @@ import time
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -39,28 +40,67 @@ STATE_STYLES = {
 MOST_DIFFERENCES = 500
 
 
-def runs_table(runs: Iterable[RunInfo]) -> Table:
-    """Runs, one a row; their ids begin with when they began, in UTC."""
+_GAP = 2
+_LONGEST_NAME = 24
+_RUN_COLUMNS = ("run", "what", "state", "took", "spans", "gens", "prompt", "hit", "output", "size")
+_LEAST_WANTED = ("size", "spans", "gens", "hit", "prompt", "output", "took", "state")
+"""Columns of the list of runs, in the order in which they go where there is no room."""
+
+
+def runs_table(runs: Iterable[RunInfo], width: int) -> Table:
+    """Runs, one a row, in as many columns as there is room for; ids, which begin with when the run
+    began, in UTC, are always whole."""
+    rows = [_facts(info) for info in runs]
+    shown = list(_RUN_COLUMNS)
+    for name in _LEAST_WANTED:
+        if _room_for(shown, rows) <= width:
+            break
+        shown.remove(name)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("run", no_wrap=True)
-    table.add_column("what", no_wrap=True, overflow="ellipsis", min_width=8)
-    table.add_column("state", no_wrap=True)
-    for name in ("took", "spans", "gens", "prompt", "hit", "output", "size"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for info in runs:
-        table.add_row(
-            info.id,
-            Text(one_line(info.name)),
-            Text(info.state.value, STATE_STYLES[info.state]),
-            "" if info.duration_s is None else lasted(info.duration_s),
-            counted(info.spans),
-            counted(info.generations),
-            counted(info.usage.prompt_tokens),
-            share(info.usage.cached_tokens, info.usage.prompt_tokens),
-            counted(info.usage.output_tokens),
-            sized(info.size_bytes),
+    for name in shown:
+        is_word = name in ("run", "what", "state")
+        table.add_column(
+            name,
+            justify="left" if is_word else "right",
+            no_wrap=True,
+            overflow="ellipsis" if name == "what" else "fold",
+            min_width=None if name == "what" else max(len(row[name]) for row in rows),
         )
+    for row in rows:
+        state = Text(row["state"], STATE_STYLES[RunState(row["state"])])
+        table.add_row(*[state if name == "state" else Text(row[name]) for name in shown])
     return table
+
+
+def runs_lines(runs: Iterable[RunInfo]) -> Iterator[str]:
+    """The same for other programs: all columns, whole, with tabs between them."""
+    yield "\t".join(_RUN_COLUMNS)
+    for info in runs:
+        yield "\t".join(_facts(info).values())
+
+
+def _facts(info: RunInfo) -> dict[str, str]:
+    """A row of the list of runs, by column."""
+    facts = (
+        info.id,
+        one_line(info.name),
+        info.state.value,
+        "" if info.duration_s is None else lasted(info.duration_s),
+        counted(info.spans),
+        counted(info.generations),
+        counted(info.usage.prompt_tokens),
+        share(info.usage.cached_tokens, info.usage.prompt_tokens),
+        counted(info.usage.output_tokens),
+        sized(info.size_bytes),
+    )
+    return dict(zip(_RUN_COLUMNS, facts, strict=True))
+
+
+def _room_for(shown: Sequence[str], rows: Sequence[dict[str, str]]) -> int:
+    """Characters that these columns take; of a long name, as much as tells it from others."""
+    widest = {name: max(len(name), *(cell_len(row[name]) for row in rows)) for name in shown}
+    widest["what"] = min(widest["what"], _LONGEST_NAME)
+    return sum(widest.values()) + _GAP * (len(shown) - 1)
 
 
 def when(at_ns: int) -> str:

@@ -165,6 +165,38 @@ def test_tokens_are_counted_while_they_are_written() -> None:
     assert figures.format(4) in lines[1]
 
 
+def test_what_has_ended_is_counted_once_whenever_the_last_frame_was() -> None:
+    with watching() as model:
+        four = branches(4)
+        asked = [generation(branch) for branch in four]
+        for each in asked:
+            each.progress = lambda: Usage(10, 6, 4, 1)
+        model.refresh()  # the last frame that saw them run
+        for branch, each in zip(four, asked, strict=True):
+            written(each, "once", (10, 6, 9, 1))
+            branch.end()
+        lines = screen_of(model, 80, 23)
+    assert "16 computed · 24 cached · 4 forced · 36 sampled" in lines[1]
+    for at in range(1, 5):
+        assert "10 tok" in row(lines, f"branch {at}")
+    assert "40 tok" in row(lines, "solve")
+
+
+def test_a_generation_that_outlasts_its_branch_is_counted_once() -> None:
+    with watching() as model:
+        (branch,) = branches(1)
+        asked = generation(branch)
+        asked.progress = lambda: Usage(10, 6, 4, 1)
+        model.refresh()
+        branch.end()
+        written(asked, "once", (10, 6, 9, 1))
+        model.refresh()
+        lines = screen_of(model, 80, 23)
+    assert "4 computed · 6 cached · 1 forced · 9 sampled" in lines[1]
+    assert "10 tok" in row(lines, "branch 1")
+    assert "10 tok" in row(lines, "solve")
+
+
 @pytest.mark.parametrize(
     ("privacy", "running", "done"),
     [

@@ -41,9 +41,27 @@ def wide() -> Console:
 
 
 def test_the_list_of_runs(run: RecordedRun, tmp_path: Path) -> None:
-    text = printed(printing.runs_table(list_runs(tmp_path)))
+    text = printed(printing.runs_table(list_runs(tmp_path), 120))
     for fact in (run.info().id, "triage.py", "ok", "24%"):
         assert fact in text
+
+
+@pytest.mark.parametrize("width", [120, 80, 60, 40, 26])
+def test_the_list_has_columns_that_fit_and_nothing_of_them_is_cut(
+    width: int, run: RecordedRun, tmp_path: Path
+) -> None:
+    table = printing.runs_table(list_runs(tmp_path), width)
+    head, row = printed(table, width=width).splitlines()
+    assert len(head) <= width
+    assert run.info().id in row
+    assert "…" not in head
+    whole = dict(
+        zip(*(line.split("\t") for line in printing.runs_lines([run.info()])), strict=True)
+    )
+    for name in head.split():
+        assert name == "what" or whole[name] in row
+    assert set(head.split()) <= set(whole)
+    assert {"run", "what"} <= set(head.split()) or width < 30
 
 
 def test_the_tree(run: RecordedRun) -> None:
