@@ -45,6 +45,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "arguments",
         nargs=argparse.REMAINDER,
+        default=[],
         metavar="...",
         help="the program's own; FILE --help tells them",
     )
@@ -57,11 +58,17 @@ def run(asked: argparse.Namespace) -> None:
 
     target, path = _found(asked.file)
     if not isinstance(target, Program):
+        _say_what_is_unused(path, asked)
         _run_main(target, path, asked.arguments)
         return
     prepared = _prepared(target, asked)
-    with recording(name=path.stem):  # the name that `agentrt trace` lists it by
-        anyio.run(_run_program, *prepared, asked)
+    with recording(name=path.stem) as recorded:  # the name that `agentrt trace` lists it by
+        try:
+            anyio.run(_run_program, *prepared, asked)
+        except KeyboardInterrupt as stop:
+            if recorded is not None:
+                stop.add_note("`agentrt trace` shows how far it came")
+            raise
 
 
 def program_of(words: Sequence[str]) -> tuple[Program[..., Any], dict[str, Any]]:
@@ -100,7 +107,23 @@ def _found(file: str) -> tuple[Callable[..., Any], Path]:
         raise _no_such(path, name, outline.programs)
     if name is None and outline.is_script:
         return _script(path), path
+    if outline.runs_at is not None:
+        raise InvalidRequest(
+            f"{path} does its work as soon as it is loaded (line {outline.runs_at}), and {name} "
+            f'would come after that; put it under `if __name__ == "__main__":`, or run {path}'
+        )
     return _target(load_module(path), path, name), path
+
+
+def _say_what_is_unused(path: Path, asked: argparse.Namespace) -> None:
+    """A file that opens its own runtime and prints by itself has no use for these options."""
+    given = [name for name in _COMMON if getattr(asked, name) not in (None, False)]
+    if given:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        say(
+            f"agentrt: {options} does nothing here: {path} opens its own runtime and prints by "
+            f"itself; what stands after {path} goes to it"
+        )
 
 
 def _script(path: Path) -> Callable[..., Any]:
