@@ -42,13 +42,13 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE[:PROGRAM]", help="a Python file, or one program of it"
     )
-    parser.add_argument(
+    rest = parser.add_argument(
         "arguments",
         nargs=argparse.REMAINDER,
-        default=[],
         metavar="...",
         help="the program's own; FILE --help tells them",
     )
+    rest.required = False  # Python 3.11 would name it among what lacks
     parser.set_defaults(run=run)
 
 
@@ -121,7 +121,7 @@ def _say_what_is_unused(path: Path, asked: argparse.Namespace) -> None:
     if given:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         say(
-            f"agentrt: {options} does nothing here: {path} opens its own runtime and prints by "
+            f"agentrt: {options} has no effect here: {path} opens its own runtime and prints by "
             f"itself; what stands after {path} goes to it"
         )
 

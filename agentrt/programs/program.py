@@ -91,7 +91,7 @@ class Program(Generic[P, T]):
             said = str(error).partition("() ")[2].partition(". Did you mean")[0] or str(error)
             unknown = [name for name in kwargs if name not in signature.parameters]
             near = difflib.get_close_matches(unknown[0], signature.parameters, 1) if unknown else []
-            hint = f"did you mean {near[0]}?" if near else f"it is called as {self.name}{signature}"
+            hint = f"did you mean {near[0]}?" if near else f"it takes {_bare(signature)}"
             raise InvalidRequest(f"{self.name} {said}; {hint}") from None
 
     def using(
@@ -156,6 +156,13 @@ def _without_state(body: Callable[..., Any]) -> inspect.Signature:
     if parameters[0].kind is inspect.Parameter.VAR_POSITIONAL:
         return signature
     return signature.replace(parameters=parameters[1:])
+
+
+def _bare(signature: inspect.Signature) -> str:
+    """Its parameters and their defaults, without what types they are."""
+    empty = inspect.Signature.empty
+    parameters = [p.replace(annotation=empty) for p in signature.parameters.values()]
+    return str(inspect.Signature(parameters))
 
 
 def _described(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

@@ -319,18 +319,32 @@ def test_a_half_downloaded_hub_model_is_completed(
     assert resolve("someone/tiny").weights == (folder / "model.safetensors",)
 
 
-def test_a_hub_id_offline_says_what_to_run(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (
+            "the hub cannot be reached. Please check\nyour connection: and so on\nfor lines",
+            "the hub cannot be reached",
+        ),
+        (
+            "Got: ConnectError: [Errno -2] Name or service not known\nAn error happened while",
+            "ConnectError: [Errno -2] Name or service not known",
+        ),
+        ("", "LocalEntryNotFoundError"),
+    ],
+)
+def test_a_hub_id_offline_says_why_and_what_to_run(
+    said: str, kept: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     def snapshot(model: str, **options: Any) -> str:
-        raise LocalEntryNotFoundError(
-            "the hub cannot be reached. Please check\nyour connection: and so on\nfor lines"
-        )
+        raise LocalEntryNotFoundError(said)
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
     with pytest.raises(ModelNotFound, match=r"`agentrt models pull someone/tiny`") as caught:
         resolve("someone/tiny")
-    assert "did not give it: the hub cannot be reached. Check the name" in str(caught.value)
+    assert f"did not give it: {kept}. Check the name" in str(caught.value)
 
 
 def test_command_pulls_lists_and_tells_the_path(
