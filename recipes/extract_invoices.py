@@ -16,13 +16,16 @@ import asyncio
 import re
 from datetime import date
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from common import DATA, arguments, console, opened, text_of
 from pydantic import BaseModel, Field
 from rich.table import Column, Table
 
 from agentrt import Verbatim, extract, gather
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Invoice(BaseModel):
@@ -79,23 +82,21 @@ async def main() -> None:
         found = await gather(
             *(extract(Invoice, text, examples=EXAMPLES, verbatim=True) for text in texts)
         )
+    show({page.name: text for page, text in zip(pages, texts, strict=True)}, found)
+
+
+def show(pages: dict[str, str], found: Sequence[Invoice]) -> None:
+    """The rows, those in doubt marked, and what was checked of them."""
     table = Table("page", "seller", "number", "issued", Column("total", justify="right"))
-    doubts = [
-        page.name
-        for page, text, each in zip(pages, texts, found, strict=True)
-        if not is_largest(each.total, text)
-    ]
-    for page, each in zip(pages, found, strict=True):
-        total = f"{each.total}{' ?' if page.name in doubts else ''}"
-        table.add_row(page.name, each.seller, each.number, each.issued.isoformat(), total)
+    doubts = 0
+    for (name, text), each in zip(pages.items(), found, strict=True):
+        doubt = "" if is_largest(each.total, text) else " ?"
+        doubts += bool(doubt)
+        table.add_row(name, each.seller, each.number, each.issued.isoformat(), each.total + doubt)
     console.print(table)
     console.print(
-        "Checked: every value stands on its page; "
-        + (
-            f"the total is not the largest amount of {', '.join(doubts)}"
-            if doubts
-            else "each total is the largest amount there"
-        )
+        "Checked: each value stands on its page, and each total is the largest amount there"
+        + (f", but for {doubts} marked with ?" if doubts else "")
         + ". Not checked: that seller, number and date are the right ones."
     )
 
