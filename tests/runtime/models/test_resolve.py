@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import io
 import json
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -358,3 +360,16 @@ def test_command_pulls_lists_and_tells_the_path(
     assert Path(path).name in capsys.readouterr().out
     assert main(["models", "path", str(folder / "none")]) == 2
     assert "ModelNotFound" in capsys.readouterr().err
+
+
+def test_a_first_start_shows_a_person_what_is_done(cache: Path, folder: Path) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    with redirect_stderr(Terminal()) as screen:
+        resolve(folder)
+    assert f"reading {folder.name} for its first start" in screen.getvalue()
+    with redirect_stderr(Terminal()) as screen:
+        resolve(folder)
+    assert screen.getvalue() == ""
