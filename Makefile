@@ -18,7 +18,7 @@ HAS_COMPILER := (command -v cc || command -v gcc || command -v clang) >/dev/null
 demo: model
 	@echo "Three messy pages of recipes/data/invoices, read by a model of 135 million parameters:"
 	@$(BIN)/python recipes/extract_invoices.py --live
-	@echo "More in recipes/; agentrt trace shows this run again."
+	@echo "More in recipes/; $(BIN)/agentrt trace shows this run again."
 
 test: lint types pytest
 

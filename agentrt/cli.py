@@ -47,7 +47,10 @@ class _Command(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride] - overloads
         self.load()
-        return super().parse_known_args(args, namespace)
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:  # refused here, where the usage is this command's own
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
 
 def parser() -> argparse.ArgumentParser:
@@ -90,7 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read the output has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        print("; ".join(["agentrt: interrupted", *_notes(stop)]), file=sys.stderr)
         return 130
     except Exception as error:
         return _failed(error, is_debugging)
@@ -104,9 +108,32 @@ def _failed(error: Exception, is_debugging: bool) -> int:
     if is_debugging:
         traceback.print_exception(error)
     text = " ".join(str(error).split())
-    notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
-    print(f"agentrt: {type(error).__name__}: {text}{notes}", file=sys.stderr)
+    notes = _notes(error)
+    if (place := _place_of(error)) and not is_debugging:
+        notes.append(f"{place}; --debug shows all of it")
+    line = f"agentrt: {type(error).__name__}: {text}" + "".join(f" ({note})" for note in notes)
+    print(line, file=sys.stderr)
     return 2 if isinstance(error, UsageError) else 1
+
+
+def _notes(error: BaseException) -> list[str]:
+    return list(getattr(error, "__notes__", ()))
+
+
+def _place_of(error: Exception) -> str | None:
+    """The last line of a file of the user's that an error came through, if it came through any."""
+    import sysconfig
+
+    paths = sysconfig.get_paths()
+    others = (
+        os.path.dirname(__file__),
+        *(paths[name] for name in ("stdlib", "purelib", "platlib")),
+    )
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = frame.filename
+        if os.path.isfile(path) and not path.startswith(tuple(f"{o}{os.sep}" for o in others)):
+            return f"{os.path.relpath(path)}, line {frame.lineno}, in {frame.name}"
+    return None
 
 
 def _version() -> str:

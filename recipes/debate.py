@@ -18,6 +18,11 @@ from agentrt.programs import debate
 
 AGENTS = ["a shopkeeper who fears for her customers", "a doctor", "a bus driver"]
 
+CAVEAT = (
+    "A model of 135 million parameters argues in clichés, and its votes follow its words more than "
+    "any reason: what is right here is the counting. --model takes a larger one."
+)
+
 
 async def main() -> None:
     args = arguments(
@@ -38,6 +43,8 @@ async def main() -> None:
                 console.print(" ".join(speech.text.split()), markup=False, style="dim")
         counts = ", ".join(f"{answer} {votes}" for answer, votes in found.votes.counts.items())
         console.print(f"\nin the end: [bold]{found.answer}[/] ({counts})")
+        if args.model is None:
+            console.print(CAVEAT, style="dim")
 
 
 if __name__ == "__main__":

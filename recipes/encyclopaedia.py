@@ -166,11 +166,19 @@ def show(question: str, found: Reacted, quotation: str) -> None:
     console.print("  answer  ", f"[bold]{quotation or 'nothing was found'}[/]\n")
 
 
+CAVEAT = (
+    "A model of 135 million parameters finds most articles and may quote the wrong sentence of "
+    "one; its thoughts are padding. --model takes a larger one."
+)
+
+
 async def main() -> None:
     args = arguments(__doc__, question="", turns=1)
     async with opened(args):
         for question in [args.question] if args.question else QUESTIONS:
             show(question, *await answer(question, args.turns))
+        if args.model is None:
+            console.print(CAVEAT, style="dim")
 
 
 if __name__ == "__main__":

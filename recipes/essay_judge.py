@@ -25,6 +25,10 @@ DIMENSIONS = {
     "evidence": "does it name facts and numbers?",
     "style": "is it pleasant to read?",
 }
+CAVEAT = (
+    "A model of 135 million parameters is no judge: its marks are near 1 whatever it reads, and "
+    "its critiques retell the text. --model takes a larger one."
+)
 
 
 async def main() -> None:
@@ -40,6 +44,8 @@ async def main() -> None:
         table.add_row("whole", f"{found.score:.1f}", str(found.rating.mode), found.summary)
         console.print(f"[bold]{Path(args.essay).name}[/], marks from 1 to 10")
         console.print(table)
+        if args.model is None:
+            console.print(CAVEAT, style="dim")
 
 
 if __name__ == "__main__":

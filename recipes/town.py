@@ -96,11 +96,19 @@ async def live(hour: int, seed: int) -> None:
         b.memory.append(f"{a.name} told you: {words}")
 
 
+CAVEAT = (
+    "A model of 135 million parameters ends sentences well, but contradicts itself and goes where "
+    "it goes without a reason. --model takes a larger one."
+)
+
+
 async def main() -> None:
     args = arguments(__doc__, hours=4, seed=1)
     async with opened(args):
         for number in range(args.hours):
             await live(8 + 3 * number, args.seed)
+        if args.model is None:
+            console.print(CAVEAT, style="dim")
 
 
 if __name__ == "__main__":

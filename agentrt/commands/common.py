@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import importlib.util
 import json
@@ -100,7 +101,8 @@ def load_module(path: Path) -> ModuleType:
 
 
 def load_type(given: str) -> Any:
-    """The type that `module:Class`, `path.py:Class`, a schema file or a JSON schema itself names.
+    """The type that `module:Class`, `path.py:Class`, a plain name such as `int`, a schema file or a
+    JSON schema itself names.
 
     Schemas come as dicts. Raises InvalidRequest where there is none.
     """
@@ -108,10 +110,13 @@ def load_type(given: str) -> Any:
         return _schema(given, "the schema")
     where, colon, name = given.rpartition(":")
     if not colon or Path(given).suffix == ".json":
+        if isinstance(plain := getattr(builtins, given, None), type):
+            return plain
         path = Path(given)
         if not path.is_file():
             raise InvalidRequest(
-                f"{given!r} names no type; give module:Class, file.py:Class or a JSON schema file"
+                f"{given!r} names no type; give module:Class, file.py:Class, a plain type such "
+                "as int, or a JSON schema file"
             )
         return _schema(path.read_text(encoding="utf-8"), given)
     module = load_module(Path(where)) if where.endswith(".py") else _imported(where)

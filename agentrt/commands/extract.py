@@ -52,7 +52,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--instructions", help="what else the model should know")
     parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="write there, whole or not at all"
+        "-o", "--output", type=Path, metavar="FILE", help="write there, whole or not at all"
     )
     parser.add_argument("--limit", type=int, metavar="N", help="files worked on at the same time")
     parser.add_argument("--retries", type=int, default=0, metavar="N", help="of a file that failed")
@@ -70,10 +70,30 @@ def run(asked: argparse.Namespace) -> int:
     from agentrt.trace import recording
 
     kind = load_type(asked.type)
+    if isinstance(kind, dict) and kind.get("properties") and not kind.get("required"):
+        say(
+            'agentrt: the schema names no "required" properties, so that objects may leave all of '
+            'them out; name them there, and set "additionalProperties" to false to have no others'
+        )
     for name in asked.files:
         _check(name)
+    written: list[str] = []
     with output_to(asked.output) as out, recording(name=f"extract {_name(asked.type)}"):
-        return anyio.run(_extract_all, kind, asked, out)
+        try:
+            return anyio.run(_extract_all, kind, asked, out, written)
+        except KeyboardInterrupt as stop:
+            stop.add_note(_so_far(asked, len(written)))
+            raise
+
+
+def _so_far(asked: argparse.Namespace, written: int) -> str:
+    """What there is of a run that was interrupted."""
+    done = f"{written} of {len(asked.files)} files were done"
+    if asked.output is not None:
+        done += f", {asked.output} was not written"
+    if asked.resume is not None:
+        return f"{done}, {asked.resume} has what was finished: the same command goes on from there"
+    return f"{done}; with --resume DB the same command could go on"
 
 
 def _name(given: str) -> str:
@@ -81,7 +101,9 @@ def _name(given: str) -> str:
     return "schema" if given.lstrip().startswith("{") else Path(given.rpartition(":")[2]).stem
 
 
-async def _extract_all(kind: Any, asked: argparse.Namespace, out: TextIO) -> int:
+async def _extract_all(
+    kind: Any, asked: argparse.Namespace, out: TextIO, written: list[str]
+) -> int:
     from agentrt.programs import Failed, map_as_completed
     from agentrt.runtime.runtime import Runtime
 
@@ -111,6 +133,7 @@ async def _extract_all(kind: Any, asked: argparse.Namespace, out: TextIO) -> int
                 following += 1
                 failures += isinstance(found, Failed)
                 _write(out, name, found, asked.json)
+                written.append(name)
     return 1 if failures else 0
 
 

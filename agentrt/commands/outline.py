@@ -14,18 +14,20 @@ if TYPE_CHECKING:
 
 _RUNNING = {"run", "main", "sync", "extract_sync", "run_sync"}
 """What a file calls that does its work by itself: `asyncio.run(...)`, `main()`, `ask.sync(...)`."""
+_LOOPS = {"asyncio", "anyio", "trio", "uvloop"}
+"""Whose `run` that is; the `run` of anything else, such as of subprocess, is not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
     """`names` are those the file binds at its top, None where that cannot be told; `programs` those
-    under a decorator. `runs_when_loaded`: it does its work on being imported too. `is_script`: it
-    does it when it is started, and has an undecorated `main` or no program.
+    under a decorator. `runs_at`: the line at which it does its work on being imported too, if it
+    does. `is_script`: it does it when it is started, and has an undecorated `main` or no program.
     """
 
     names: frozenset[str] | None
     programs: tuple[str, ...]
-    runs_when_loaded: bool
+    runs_at: int | None
     is_script: bool
 
 
@@ -40,28 +42,34 @@ def outline_of(path: Path) -> Outline:
     functions = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     programs = tuple(f.name for f in functions if f.decorator_list)
     plain = {f.name for f in functions if not f.decorator_list}
-    runs_when_loaded = any(_runs(statement) for statement in tree.body)
+    runs_at = next((s.lineno for s in tree.body if not _is_guard(s) and _runs(s)), None)
     has_guard = any(_is_guard(statement) for statement in tree.body)
     return Outline(
         names=_names(tree),
         programs=programs,
-        runs_when_loaded=runs_when_loaded,
-        is_script=runs_when_loaded or (has_guard and ("main" in plain or not programs)),
+        runs_at=runs_at,
+        is_script=runs_at is not None or (has_guard and ("main" in plain or not programs)),
     )
 
 
-def _runs(statement: ast.stmt) -> bool:
-    if not isinstance(statement, ast.Expr | ast.Assign | ast.AnnAssign | ast.With | ast.For):
+def _runs(node: ast.AST) -> bool:
+    """Something in it does the file's work, apart from what is only defined there."""
+    if isinstance(node, _DEFINITIONS):
         return False
-    return any(_called(node) in _RUNNING for node in ast.walk(statement))
+    return _is_work(node) or any(_runs(child) for child in ast.iter_child_nodes(node))
 
 
-def _called(node: ast.AST) -> str | None:
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+def _is_work(node: ast.AST) -> bool:
     match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="run")):
+            return owner in _LOOPS
         case ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(attr=name)):
-            return name
+            return name in _RUNNING
         case _:
-            return None
+            return False
 
 
 def _is_guard(statement: ast.stmt) -> bool:

@@ -42,12 +42,13 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE[:PROGRAM]", help="a Python file, or one program of it"
     )
-    parser.add_argument(
+    rest = parser.add_argument(
         "arguments",
         nargs=argparse.REMAINDER,
         metavar="...",
         help="the program's own; FILE --help tells them",
     )
+    rest.required = False  # Python 3.11 would name it among what lacks
     parser.set_defaults(run=run)
 
 
@@ -65,11 +66,17 @@ def _run(asked: argparse.Namespace) -> None:
 
     target, path = _found(asked.file)
     if not isinstance(target, Program):
+        _say_what_is_unused(path, asked)
         _run_main(target, path, asked.arguments)
         return
     prepared = _prepared(target, asked)
-    with recording():
-        anyio.run(_run_program, *prepared, asked)
+    with recording() as recorded:
+        try:
+            anyio.run(_run_program, *prepared, asked)
+        except KeyboardInterrupt as stop:
+            if recorded is not None:
+                stop.add_note("`agentrt trace` shows how far it came")
+            raise
 
 
 def run_again(words: Sequence[str]) -> None:
@@ -113,7 +120,23 @@ def _found(file: str) -> tuple[Callable[..., Any], Path]:
         raise _no_such(path, name, outline.programs)
     if name is None and outline.is_script:
         return _script(path), path
+    if outline.runs_at is not None:
+        raise InvalidRequest(
+            f"{path} does its work as soon as it is loaded (line {outline.runs_at}), and {name} "
+            f'would come after that; put it under `if __name__ == "__main__":`, or run {path}'
+        )
     return _target(load_module(path), path, name), path
+
+
+def _say_what_is_unused(path: Path, asked: argparse.Namespace) -> None:
+    """A file that opens its own runtime and prints by itself has no use for these options."""
+    given = [name for name in _COMMON if getattr(asked, name) not in (None, False)]
+    if given:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        say(
+            f"agentrt: {options} has no effect here: {path} opens its own runtime and prints by "
+            f"itself; what stands after {path} goes to it"
+        )
 
 
 def _script(path: Path) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from agentrt.errors import InvalidRequest, Retry, UsageError
-from agentrt.programs.arguments import check_text, wrong
+from agentrt.programs.arguments import check_kind, check_text, wrong
 from agentrt.programs.asking import awaited
 from agentrt.schema import (
     compile_choices,
@@ -56,6 +56,7 @@ async def answer_of(
     Worked out the first time, in a thread. Raises InvalidRequest for a contradiction, SchemaError
     for what cannot be enforced.
     """
+    check_kind(kind)
     named = [n for n, v in (("regex", regex), ("choices", choices)) if v is not None]
     if len(named) == 2 or (named and kind is not str):
         given = " and ".join([*([] if kind is str else [f"the type {name_of(kind)}"]), *named])

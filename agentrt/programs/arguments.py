@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+_PLAIN = {kind.__name__ for kind in (str, int, float, bool, list, dict)}
+
+
 def wrong(name: str, given: object, wanted: str) -> InvalidRequest:
     """The error of an argument that is not what is wanted."""
     return InvalidRequest(f"{name}={reprlib.repr(given)}; give {wanted}")
@@ -36,8 +39,21 @@ def check_number(name: str, given: Any, wanted: str) -> None:
 
 def check_text(name: str, given: Any) -> str:
     if not isinstance(given, str):
-        raise InvalidRequest(f"{name} is a {type(given).__name__}; a text is wanted")
+        raise InvalidRequest(f"{name} is of type {type(given).__name__}; a text is wanted")
     return given
+
+
+def check_kind(given: Any, *, but_first: Any = None) -> None:
+    """A type, not its name; `but_first` is what was given for the text that it is read from."""
+    if not isinstance(given, str):
+        return
+    if isinstance(but_first, type):
+        raise InvalidRequest(
+            f"the type comes first and then the text: give ({but_first.__name__}, "
+            f"{reprlib.repr(given)})"
+        )
+    example = given if given in _PLAIN else "int"
+    raise wrong("kind", given, f"the type itself, such as {example}, or a JSON schema as a dict")
 
 
 def check_name(name: str, given: Any) -> None:

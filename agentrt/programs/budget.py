@@ -37,6 +37,9 @@ _innermost: ContextVar[Budget | None] = ContextVar("agentrt_budget", default=Non
 class Budget:
     """Limits on output tokens, on calls to the model, and on seconds since the block was entered.
 
+        with Budget(tokens=500, seconds=20):  # `async with` is the same
+            ...
+
     A generation reserves the most tokens it may write before it starts and gives back what it did
     not write. Where others that run hold reservations it waits for them to settle, within its own
     `timeout` and the budgets' seconds; where nobody does it makes do with what is left, and raises
@@ -106,6 +109,17 @@ class Budget:
             # one, so it counts no longer wherever it still stands.
             self._is_void = True
         self._token = None
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, trace)
 
     @property
     def tokens_left(self) -> float:

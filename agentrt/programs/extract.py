@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
+from agentrt.errors import InvalidRequest
 from agentrt.programs.ambient import ensure_runtime, run_sync
 from agentrt.programs.answers import name_of
+from agentrt.programs.arguments import check_kind, check_text
 from agentrt.programs.describe import describe
 from agentrt.programs.program import program
 from agentrt.schema import schema_of
@@ -63,8 +65,12 @@ async def extract(
 
     Raises what `State.gen` raises; UnsatisfiableSchema where a value that has to be copied is of a
     kind that the text has none of; PromptTooLong where the text does not fit: then use
-    `agentrt.programs.extract_long`.
+    `agentrt.programs.extract_long`; InvalidRequest for a text with nothing in it.
+
+    Of a JSON schema what it says is enforced, and no more: fields that it does not name under
+    `required` may be left out, and without `"additionalProperties": false` there may be others.
     """
+    check_text_to_read(kind, text)
     await ensure_runtime()
     return await _extract(kind, text, instructions, examples, verbatim, options)
 
@@ -109,6 +115,15 @@ async def _extract(
     if verbatim or _has_marks(kind):
         kind = marks.verbatim(kind, text, every=verbatim)
     return await s.gen(kind, **options)
+
+
+def check_text_to_read(kind: Any, text: Any) -> None:
+    """Raises InvalidRequest for what is no type, and for a text that tells nothing."""
+    check_kind(kind, but_first=text)
+    if not check_text("text", text).strip():
+        raise InvalidRequest(
+            f"text={text!r}; there is nothing to extract from, and a value would be made up"
+        )
 
 
 def _has_marks(kind: Any) -> bool:

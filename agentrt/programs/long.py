@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from agentrt.errors import AnswerRejected, Attempt, InvalidRequest, SchemaError
 from agentrt.programs.ambient import ensure_runtime
 from agentrt.programs.answers import name_of
-from agentrt.programs.arguments import check_count, check_text
-from agentrt.programs.extract import ask_for
+from agentrt.programs.arguments import check_count
+from agentrt.programs.extract import ask_for, check_text_to_read
 from agentrt.programs.program import program
 from agentrt.schema import schema_of
 from agentrt.schema.load.resources import pointer_of
@@ -83,7 +83,7 @@ async def extract_long(
             f"chunk_tokens={chunk_tokens}, overlap_tokens={overlap_tokens}; a chunk is longer than "
             "its overlap"
         )
-    check_text("text", text)
+    check_text_to_read(kind, text)
     runtime = await ensure_runtime()
     chunks = cut(text, lambda piece: len(runtime.tokenize(piece)), chunk_tokens, overlap_tokens)
     return await _extract_long(kind, chunks, instructions, limit, options)

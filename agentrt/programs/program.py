@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
@@ -77,9 +78,21 @@ class Program(Generic[P, T]):
             self._budget.fresh() if self._budget is not None else nullcontext(),
             state.running(current, self._defaults),
         ):
-            result = await self._body(state, *args, **kwargs)
+            result = await self._begun(state, *args, **kwargs)
             current.set({attributes.PROGRAM_RESULT: lambda: _shown(result)})
             return result
+
+    def _begun(self, state: State, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+        """The body, called. Raises InvalidRequest for arguments that it does not take."""
+        try:
+            return self._body(state, *args, **kwargs)  # which runs nothing of it yet
+        except TypeError as error:
+            signature = self.__signature__
+            said = str(error).partition("() ")[2].partition(". Did you mean")[0] or str(error)
+            unknown = [name for name in kwargs if name not in signature.parameters]
+            near = difflib.get_close_matches(unknown[0], signature.parameters, 1) if unknown else []
+            hint = f"did you mean {near[0]}?" if near else f"it takes {_bare(signature)}"
+            raise InvalidRequest(f"{self.name} {said}; {hint}") from None
 
     def using(
         self, *, budget: Budget | None = None, **defaults: Unpack[SamplingOptions]
@@ -143,6 +156,13 @@ def _without_state(body: Callable[..., Any]) -> inspect.Signature:
     if parameters[0].kind is inspect.Parameter.VAR_POSITIONAL:
         return signature
     return signature.replace(parameters=parameters[1:])
+
+
+def _bare(signature: inspect.Signature) -> str:
+    """Its parameters and their defaults, without what types they are."""
+    empty = inspect.Signature.empty
+    parameters = [p.replace(annotation=empty) for p in signature.parameters.values()]
+    return str(inspect.Signature(parameters))
 
 
 def _described(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:

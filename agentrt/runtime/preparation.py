@@ -11,11 +11,12 @@ import torch
 
 from agentrt.runtime.model import Model, NotCapturable, Recording, load_recording, record
 from agentrt.runtime.models import derived
-from agentrt.runtime.models.progress import announce
+from agentrt.runtime.models.progress import progress
 from agentrt.runtime.operators import NativeOperators
 from agentrt.runtime.products import PackedProducts, WeightForm, packed_name
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from torch import nn
@@ -32,8 +33,10 @@ def load_packed(files: ModelFiles, kernels: Kernels, form: WeightForm) -> Model:
 
     def build(folder: Path) -> None:
         folder.mkdir()
-        recording = _record(files, torch.float32)
-        if recording is not None:
+        with _shown(files):
+            recording = _record(files, torch.float32)
+            if recording is None:
+                return
             products = PackedProducts(kernels, files, form)
             for group in recording.groups:
                 products(group)
@@ -57,9 +60,10 @@ def load_plain(files: ModelFiles, *, dtype: torch.dtype, device: torch.device) -
 
     def build(folder: Path) -> None:
         folder.mkdir()
-        recording = _record(files, dtype)
-        if recording is not None:
-            recording.save(folder)
+        with _shown(files):
+            recording = _record(files, dtype)
+            if recording is not None:
+                recording.save(folder)
 
     folder = derived(files.folder, f"recording-{str(dtype).removeprefix('torch.')}", build)
     recording = load_recording(folder, dtype=dtype)
@@ -68,9 +72,13 @@ def load_plain(files: ModelFiles, *, dtype: torch.dtype, device: torch.device) -
     return recording.model(device=device)
 
 
+def _shown(files: ModelFiles) -> AbstractContextManager[object]:
+    """The clock that a person waiting for the first start sees."""
+    return progress(f"laying out {files.name} for this machine, once", None)
+
+
 def _record(files: ModelFiles, dtype: torch.dtype) -> Recording | None:
     """The model's recording; None for one that cannot be recorded and is run as it is."""
-    announce(f"preparing {files.name} (once)")
     try:
         return record(load_module(files, dtype), name=files.name)
     except NotCapturable:

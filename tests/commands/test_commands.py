@@ -270,3 +270,37 @@ def test_a_size_is_told_as_people_do() -> None:
         "1 MB",
         "2.1 GB",
     ]
+
+
+@pytest.mark.parametrize("text", ["", " \n\t"])
+def test_nothing_is_extracted_from_nothing(
+    text: str, folder: Path, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve("7")
+    (folder / "none.txt").write_text(text)
+    assert main(["extract", "--quiet", "--type", "int", "none.txt"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "none.txt: InvalidRequest" in shown.err
+    assert "there is nothing to extract from" in shown.err
+
+
+def test_a_plain_type_needs_no_module(
+    folder: Path, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve("31")
+    assert main(["extract", "--quiet", "--type", "int", "a.txt"]) == 0
+    assert capsys.readouterr().out == "31\n"
+
+
+def test_a_schema_that_asks_for_nothing_is_named(
+    folder: Path, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    serve("{}")
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    line = ["extract", "--quiet", "a.txt", "--type"]
+    assert main([*line, json.dumps(schema)]) == 0
+    assert 'the schema names no "required" properties' in capsys.readouterr().err
+    serve('{"a":1}')
+    assert main([*line, json.dumps({**schema, "required": ["a"]})]) == 0
+    assert capsys.readouterr().err == ""

@@ -39,7 +39,7 @@ CALLS: dict[str, Call] = {
     "retries=-1": lambda s: s.gen(retries=-1),
     "retries=None": lambda s: s.gen(retries=None),  # pyright: ignore
     "check=5": lambda s: s.gen(check=5),  # pyright: ignore
-    "regex is a int": lambda s: s.gen(regex=5),  # pyright: ignore
+    "regex is of type int": lambda s: s.gen(regex=5),  # pyright: ignore
     "choices=5": lambda s: s.gen(choices=5),  # pyright: ignore
     "choices='abc'": lambda s: s.gen(choices="abc"),
     r"choices=\[5\]": lambda s: s.gen(choices=[5]),  # pyright: ignore

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import os
 import re
@@ -61,6 +62,24 @@ def test_most_fields_of_the_invoices_are_right() -> None:
     assert [name for name, *_ in rows] == list(INVOICES)
     right = [a == b for name, *row in rows for a, b in zip(row, INVOICES[name], strict=True)]
     assert sum(right) >= 13
+
+
+def test_a_total_that_another_amount_exceeds_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "recipes"))
+    shop = importlib.import_module("extract_invoices")
+    page = "Saw 25.00\nSubtotal 1,064.80\nVAT 19 % 12.31\nTotal due: EUR 1,077.11"
+
+    def shown(total: str) -> str:
+        invoice = shop.Invoice(seller="A", number="1234", issued="2024-03-05", total=total)
+        with shop.console.capture() as said:
+            shop.show({"page": page}, [invoice])
+        return " ".join(said.get().split())
+
+    assert "EUR 1,077.11 │" in (right := shown("EUR 1,077.11"))
+    assert "largest amount there. Not checked" in right
+    for wrong in ("EUR 12.31", "EUR 1,064.80"):
+        assert f"{wrong} ? │" in (doubted := shown(wrong))
+        assert "but for 1 marked with ?" in doubted
 
 
 def test_a_page_is_shown_as_it_is_read(tmp_path: Path) -> None:

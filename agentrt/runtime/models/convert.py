@@ -19,7 +19,7 @@ import transformers
 from agentrt.errors import InvalidRequest, ModelCorrupt, UnsupportedModel
 from agentrt.runtime.models.blocks import BlockFinder
 from agentrt.runtime.models.files import BLOCKS, TOKENIZER, WEIGHTS, write_facts
-from agentrt.runtime.models.progress import announce, progress
+from agentrt.runtime.models.progress import progress
 from agentrt.runtime.models.quiet import without_bars
 from agentrt.runtime.models.storage import require_space
 from agentrt.runtime.models.tokenization import (
@@ -64,11 +64,11 @@ def convert(source: Source, out: Path) -> None:
     Raises UnsupportedModel for what transformers or this runtime cannot load, InvalidRequest for a
     file that is no model, ModelCorrupt when weights are missing; errors of the disk pass through.
     """
-    announce(f"preparing {source.name} for its first start")
-    reader = _open_gguf(source) if source.gguf else None
-    config = _checked_config(source)
-    model = _load_model(source, config)
-    tokenizer = _load_tokenizer(source, reader)
+    with progress(f"reading {source.name} for its first start", None):
+        reader = _open_gguf(source) if source.gguf else None
+        config = _checked_config(source)
+        model = _load_model(source, config)
+        tokenizer = _load_tokenizer(source, reader)
     out.mkdir()
     weights = _write_weights(source, model, out)
     if reader:

@@ -186,8 +186,8 @@ def _hub_snapshot(model: str) -> Path:
 def _in_short(error: Exception) -> str:
     """The first sentence of what a hub client says, which goes on for paragraphs."""
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    said = re.split(r"(?<=\w)[.:](?:\s|$)", first)[0]
-    return said[:160] or type(error).__name__
+    said = re.split(r"(?<=\w)\.(?:\s|$)", first.removeprefix("Got: "))[0]
+    return said[:160].rstrip(": ") or type(error).__name__
 
 
 def _stat(path: Path) -> str:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import io
 import json
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -319,18 +321,32 @@ def test_a_half_downloaded_hub_model_is_completed(
     assert resolve("someone/tiny").weights == (folder / "model.safetensors",)
 
 
-def test_a_hub_id_offline_says_what_to_run(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (
+            "the hub cannot be reached. Please check\nyour connection: and so on\nfor lines",
+            "the hub cannot be reached",
+        ),
+        (
+            "Got: ConnectError: [Errno -2] Name or service not known\nAn error happened while",
+            "ConnectError: [Errno -2] Name or service not known",
+        ),
+        ("", "LocalEntryNotFoundError"),
+    ],
+)
+def test_a_hub_id_offline_says_why_and_what_to_run(
+    said: str, kept: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     def snapshot(model: str, **options: Any) -> str:
-        raise LocalEntryNotFoundError(
-            "the hub cannot be reached. Please check\nyour connection: and so on\nfor lines"
-        )
+        raise LocalEntryNotFoundError(said)
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot)
     with pytest.raises(ModelNotFound, match=r"`agentrt models pull someone/tiny`") as caught:
         resolve("someone/tiny")
-    assert "did not give it: the hub cannot be reached. Check the name" in str(caught.value)
+    assert f"did not give it: {kept}. Check the name" in str(caught.value)
 
 
 def test_command_pulls_lists_and_tells_the_path(
@@ -344,3 +360,16 @@ def test_command_pulls_lists_and_tells_the_path(
     assert Path(path).name in capsys.readouterr().out
     assert main(["models", "path", str(folder / "none")]) == 2
     assert "ModelNotFound" in capsys.readouterr().err
+
+
+def test_a_first_start_shows_a_person_what_is_done(cache: Path, folder: Path) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    with redirect_stderr(Terminal()) as screen:
+        resolve(folder)
+    assert f"reading {folder.name} for its first start" in screen.getvalue()
+    with redirect_stderr(Terminal()) as screen:
+        resolve(folder)
+    assert screen.getvalue() == ""
