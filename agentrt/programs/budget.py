@@ -14,8 +14,8 @@ budget of its own.
 
 from __future__ import annotations
 
+import inspect
 import math
-import sys
 import time
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -92,7 +92,7 @@ class Budget:
         if self._entry is not None or any(each.budget is self for each in entries()):
             raise InvalidRequest("this budget is already in use; make another, or `fresh()`")
         self._began = time.monotonic()
-        self._entry = self._last = enter(self, sys._getframe(1))
+        self._entry = self._last = enter(self, inspect.currentframe())
         return self
 
     def __exit__(

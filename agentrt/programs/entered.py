@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import sys
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,7 +45,7 @@ class Entry:
             return False
         if self.generator is None or self.task is None or self.task != _task():
             return True
-        return any(frame is self.generator for frame in _frames(sys._getframe(1)))
+        return any(frame is self.generator for frame in _frames(inspect.currentframe()))
 
     def leave(self) -> Entry | None:
         """Takes the budget out; what stands in the way where another is inside it, which stays."""
@@ -76,9 +75,11 @@ def entries() -> Iterator[Entry]:
         entry = entry.around
 
 
-def enter(budget: Budget, frame: FrameType) -> Entry:
-    """Makes a budget the innermost; `frame` is where it is entered."""
-    frame = next(each for each in _frames(frame) if each.f_code.co_filename != contextlib.__file__)
+def enter(budget: Budget, entering: FrameType | None) -> Entry:
+    """Makes a budget the innermost; `entering` is the frame of its own `__enter__`."""
+    assert entering is not None  # CPython has frames
+    callers = _frames(entering.f_back)
+    frame = next(each for each in callers if each.f_code.co_filename != contextlib.__file__)
     code = frame.f_code
     where = f"{code.co_qualname}, line {frame.f_lineno} of {Path(code.co_filename).name}"
     is_bare = bool(code.co_flags & _GENERATOR) and not _is_manager(frame)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -359,7 +360,8 @@ async def test_a_trace_says_which_budget_cut_a_generation_short(scripted: Script
         async with scripted():
             with span(SpanKind.STEP, "s"), Budget(tokens=5), Budget(tokens=50):
                 await asked().gen(max_tokens=9)
-    ((_, _, (name, said)),) = [each for each in sink.told if each[0] == "event"]
+    told: list[Any] = [each for each in sink.told if each[0] == "event"]
+    ((_, _, (name, said)),) = told
     assert name == "agentrt.limited"
     assert (said["budget"], said["tokens"], said["wanted"]) == ("Budget(tokens=5)", 5, 9)
     assert said["entered"].startswith("test_a_trace_says_which_budget_cut_a_generation_short, line")
