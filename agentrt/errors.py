@@ -182,8 +182,11 @@ class BudgetExhausted(RunError):
         kept = f", {held:g} held by streams that are not being read" if held else ""
         advice = "leave those streams or read them to their end, " if held else ""
         super().__init__(
-            f"the budget of {limit:g} {what} has {spent:g} spent{kept} and the next call needs at "
-            f"least {needed:g} more; {advice}raise the budget or ask for less"
+            f"the budget of {limit:g} seconds is over, {spent:g} have passed; raise the budget or "
+            "ask for less"
+            if what == "seconds"
+            else f"the budget of {limit:g} {what} has {spent:g} spent{kept} and the next call "
+            f"needs at least {needed:g} more; {advice}raise the budget or ask for less"
         )
         self.what = what
         self.limit = limit

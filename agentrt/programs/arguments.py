@@ -3,9 +3,12 @@ wanted. Every check raises InvalidRequest."""
 
 from __future__ import annotations
 
-import math
+import inspect
+import os
 import reprlib
+import sys
 from operator import index
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from agentrt.errors import InvalidRequest
@@ -32,8 +35,9 @@ def check_count(name: str, given: Any, at_least: int = 0, *, unless: str = "") -
 
 
 def check_number(name: str, given: Any, wanted: str) -> None:
-    """A finite number, 0 or more."""
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < math.inf:
+    """A finite number, 0 or more, that a float can hold."""
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    if not is_number or not 0 <= given <= sys.float_info.max:
         raise wrong(name, given, wanted)
 
 
@@ -71,3 +75,23 @@ def check_word(name: str, given: Any, words: Sequence[str]) -> None:
     """One of several words."""
     if given not in words:
         raise wrong(name, given, " or ".join(f'"{word}"' for word in words))
+
+
+def check_path(name: str, given: Any) -> None:
+    """A path that a file can have."""
+    wanted = "the path of a file"
+    if not isinstance(given, str | Path) or not str(given) or "\0" in str(given):
+        raise wrong(name, given, wanted)
+    try:
+        os.fsencode(given)
+    except UnicodeEncodeError:
+        raise wrong(name, given, wanted) from None
+
+
+def check_awaitable(name: str, given: Any) -> None:
+    """What an async function returns when it is called."""
+    if not inspect.isawaitable(given):
+        raise InvalidRequest(
+            f"{name} returned a {type(given).__name__} that cannot be awaited; give an async "
+            "function"
+        )

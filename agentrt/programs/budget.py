@@ -4,14 +4,20 @@
         await solve("...")
 
 Budgets nest: what a call takes is taken from every budget it runs inside of, in whatever task.
+
+A generator, sync or async, runs in the context of whoever draws from it: a budget that it enters
+around a `yield` is still set when it has yielded. It is not counted there by the task that draws;
+tasks that are started there count it, and so does everybody where a generator is drawn from outside
+of any task. Enter a budget around the loop, or take the calls of a generator to a function with a
+budget of its own.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -25,13 +31,13 @@ from agentrt.errors import (
     UsageError,
 )
 from agentrt.programs.arguments import check_count, check_number
+from agentrt.programs.entered import Entry, enter, entries
+from agentrt.trace import attributes
+from agentrt.trace.spans import current_span
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
-    from contextvars import Token
     from types import TracebackType
-
-_innermost: ContextVar[Budget | None] = ContextVar("agentrt_budget", default=None)
 
 
 class Budget:
@@ -48,7 +54,8 @@ class Budget:
     count, so that a result never depends on what happened to be cached; what was written before an
     interruption does.
 
-    A task that outlives the block it was started in keeps to its limits.
+    A task that outlives the block it was started in keeps to its limits. Leaving a budget before
+    one that was entered inside it raises InvalidRequest: it is left, the other still counts.
     """
 
     def __init__(
@@ -72,9 +79,8 @@ class Budget:
         self._parked = 0  # of what is reserved: by streams that are not being read
         self._news: anyio.Event | None = None
         self._began: float | None = None
-        self._chain: tuple[Budget, ...] = (self,)
-        self._token: Token[Budget | None] | None = None
-        self._is_void = False
+        self._entry: Entry | None = None
+        self._last: Entry | None = None
 
     def fresh(self) -> Budget:
         """Another budget of the same limits, nothing spent."""
@@ -86,13 +92,10 @@ class Budget:
         return f"Budget({limits})"
 
     def __enter__(self) -> Self:
-        around = tuple(_around())
-        if self._token is not None or self in around:
+        if self._entry is not None or any(each.budget is self for each in entries()):
             raise InvalidRequest("this budget is already in use; make another, or `fresh()`")
-        self._chain = (self, *around)
-        self._is_void = False
         self._began = time.monotonic()
-        self._token = _innermost.set(self)
+        self._entry = self._last = enter(self, inspect.currentframe())
         return self
 
     def __exit__(
@@ -101,14 +104,15 @@ class Budget:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._token is not None
-        try:
-            _innermost.reset(self._token)
-        except ValueError:
-            # Left in another context than entered, as fixtures are. It cannot be taken out of that
-            # one, so it counts no longer wherever it still stands.
-            self._is_void = True
-        self._token = None
+        left, self._entry = self._entry, None
+        if left is None:
+            raise InvalidRequest("this budget is not in use; enter it before it is left")
+        inner = left.leave()
+        if inner is not None and error is None:
+            raise InvalidRequest(
+                f"{self!r} is left before {inner.budget!r}, which was entered inside it "
+                f"({inner.where}); leave the inner one first"
+            )
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -141,7 +145,12 @@ class Budget:
     @property
     def chain(self) -> list[Budget]:
         """This budget and those around it, inside out."""
-        return [each for each in self._chain if not each._is_void]
+        entry, found = self._last, list[Budget]()
+        while entry is not None:
+            if entry.counts():
+                found.append(entry.budget)
+            entry = entry.around
+        return found
 
     def check_call(self) -> None:
         """Raises BudgetExhausted where no call or no time is left."""
@@ -260,6 +269,8 @@ async def reserved(
     grant = Grant(tokens, left, budgets)
     for each in budgets:
         each.hold(tokens)
+    if tokens < wanted:
+        _note(tokens, wanted)
     try:
         yield grant
     except (UsageError, QueueFull):  # it never reached the model
@@ -295,10 +306,24 @@ async def _free(budgets: tuple[Budget, ...], wanted: int, at_least: int, seconds
         ) from None
 
 
+def _note(tokens: int, wanted: int) -> None:
+    """Says in the trace which budget made a generation shorter than it was asked to be."""
+    entry = min(
+        (each for each in entries() if each.counts()), key=lambda each: each.budget.tokens_left
+    )
+    if (current := current_span()) is not None:
+        current.event(
+            attributes.LIMITED,
+            budget=lambda: repr(entry.budget),
+            entered=entry.where,
+            tokens=tokens,
+            wanted=wanted,
+        )
+
+
 def _around() -> list[Budget]:
     """The budgets this task is inside of, inside out."""
-    innermost = _innermost.get()
-    return innermost.chain if innermost is not None else []
+    return [each.budget for each in entries() if each.counts()]
 
 
 def _left(limit: float | None, spent: float) -> float:

@@ -160,6 +160,7 @@ def vote(answers: list[T], key: Callable[[T], Hashable] | None = None) -> Vote[T
 @contextmanager
 def _owned(awaitables: tuple[Awaitable[Any], ...]) -> Generator[None]:
     """Coroutines that never got to start are closed, so that nobody is told they were forgotten."""
+    fresh = [each for each in awaitables if _is_fresh(each)]
     try:
         for each in awaitables:
             if not inspect.isawaitable(each):
@@ -167,8 +168,20 @@ def _owned(awaitables: tuple[Awaitable[Any], ...]) -> Generator[None]:
                     f"a {type(each).__name__} was given to be awaited; call the async functions, "
                     "and give what they return"
                 )
+            if inspect.iscoroutine(each) and sum(each is other for other in fresh) != 1:
+                raise InvalidRequest(
+                    f"the coroutine {each.__qualname__} was given twice, or was awaited before, "
+                    "and a coroutine runs once; call the async function again for each"
+                )
         yield
     finally:
-        for each in awaitables:
+        for each in fresh:
             if isinstance(each, Coroutine):
                 each.close()
+
+
+def _is_fresh(awaitable: Any) -> bool:
+    """Whether it is not, as far as can be told, awaited by somebody already."""
+    if not inspect.iscoroutine(awaitable):
+        return True
+    return inspect.getcoroutinestate(awaitable) == inspect.CORO_CREATED

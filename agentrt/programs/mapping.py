@@ -14,13 +14,19 @@ from collections.abc import (
 )
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeVar, overload
 
 import anyio
 
 from agentrt.errors import UsageError
-from agentrt.programs.arguments import check_count, check_function, check_name, check_word, wrong
+from agentrt.programs.arguments import (
+    check_awaitable,
+    check_count,
+    check_function,
+    check_path,
+    check_word,
+    wrong,
+)
 from agentrt.programs.combine import branching, uncancelled
 from agentrt.programs.ledger import Ledger, plain
 from agentrt.programs.places import Place, here
@@ -28,6 +34,8 @@ from agentrt.programs.progress import MapProgress
 from agentrt.trace import SpanKind, span
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 In = TypeVar("In")
@@ -259,7 +267,9 @@ class _Run(Generic[In, Out]):
         while True:
             attempts += 1
             try:
-                return await uncancelled(self._program(given))
+                running = self._program(given)
+                check_awaitable("program", running)
+                return await uncancelled(running)
             except Exception as error:
                 if isinstance(error, UsageError) or attempts > self._retries:
                     return Failed(given, error, attempts)
@@ -293,8 +303,8 @@ def _checked(
     check_function("program", program, "a program, or an async function of one input")
     if not isinstance(inputs, Iterable | AsyncIterable):
         raise wrong("inputs", inputs, "a list, a generator or another iterable of inputs")
-    if resume is not None and not isinstance(resume, Path):
-        check_name("resume", resume)
+    if resume is not None:
+        check_path("resume", resume)
     check_count("retries", retries)
     check_word("on_error", on_error, ("raise", "collect"))
     return AT_ONCE if limit is None else check_count("limit", limit, 1)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agentrt.matching import Forced
-from agentrt.runtime.constraining import allows, checked_mask, checked_token
+from agentrt.runtime.constraining import allows, checked_guesses, checked_mask, checked_token
 
 if TYPE_CHECKING:
     from agentrt.matching import Allowed, Bitmask, Matcher
@@ -39,8 +39,9 @@ def choices_from(
     """
     found: list[Choice] = []
     mask, accepted = checked_mask(step.mask, vocab_size), 0
-    for token in step.likely[: min(_MOST_GUESSED, tokens_left - 1)]:
-        if not allows(mask, checked_token(token, vocab_size)):
+    for given in checked_guesses(step.likely)[: min(_MOST_GUESSED, tokens_left - 1)]:
+        token = checked_token(given, vocab_size, "likely")
+        if not allows(mask, token):
             break
         matcher.accept(token)
         accepted += 1

@@ -6,13 +6,16 @@ is in it; here it fails the one request it belongs to.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from operator import index
+from typing import TYPE_CHECKING, SupportsIndex, cast
 
 import numpy as np
 
 from agentrt.errors import GenerationFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agentrt.matching import Bitmask, Forced
 
 
@@ -33,6 +36,16 @@ def allows(mask: Bitmask, token: int) -> bool:
     return bool(int(mask[token // 32]) >> token % 32 & 1)
 
 
+def checked_guesses(likely: object) -> Sequence[object]:
+    """What the text probably goes on with. Raises GenerationFailed for what is no tuple or list."""
+    if isinstance(likely, tuple | list):
+        return cast("Sequence[object]", likely)
+    raise GenerationFailed(
+        f"the constraint's `likely` is a {type(likely).__name__}; give a tuple of token ids, empty "
+        "where nothing is likely"
+    )
+
+
 def check_forced(step: Forced, written: int, vocab_size: int) -> None:
     """Raises GenerationFailed for what cannot be done after `written` output tokens."""
     if not 0 <= step.rollback <= written:
@@ -45,10 +58,15 @@ def check_forced(step: Forced, written: int, vocab_size: int) -> None:
         checked_token(token, vocab_size)
 
 
-def checked_token(token: int, vocab_size: int) -> int:
+def checked_token(token: object, vocab_size: int, where: str = "token_ids") -> int:
     """The token id. Raises GenerationFailed for one that is none of this vocabulary."""
-    if 0 <= token < vocab_size:
-        return token
+    if not isinstance(token, SupportsIndex) or isinstance(token, bool):
+        raise GenerationFailed(
+            f"the constraint's `{where}` has a {type(token).__name__} in it; give token ids"
+        )
+    if 0 <= (known := index(token)) < vocab_size:
+        return known
     raise GenerationFailed(
-        f"the constraint writes token id {token} and the model has ids 0 to {vocab_size - 1}"
+        f"the constraint's `{where}` has token id {known} in it and the model has ids 0 to "
+        f"{vocab_size - 1}"
     )

@@ -94,7 +94,7 @@ class Decoding:
                     break
             if not self._choices:
                 self._advance(truncate)
-        except Exception as error:
+        except BaseException as error:  # on the engine's thread: none of it comes from outside
             raise _constraint_failed(error) from error
 
     def _take(self, sampled: Sampled, truncate: Truncate) -> bool:
@@ -192,9 +192,13 @@ def _matcher(submission: Submission, max_tokens: int) -> Matcher | None:
         raise _constraint_failed(error) from error
 
 
-def _constraint_failed(error: Exception) -> AgentrtError:
+def _constraint_failed(error: BaseException) -> AgentrtError:
     if isinstance(error, AgentrtError):
         return error
-    failure = GenerationFailed(f"the constraint failed: {error!r}")
+    try:
+        said = repr(error)
+    except Exception:  # its words are the user's as well
+        said = type(error).__name__
+    failure = GenerationFailed(f"the constraint failed: {said}")
     failure.__cause__ = error
     return failure

@@ -127,6 +127,8 @@ RUNTIME_EOS_IDS: Final = "agentrt.runtime.eos_ids"
 # Events.
 CHUNK: Final = "agentrt.chunk"
 """A generation wrote some more: its text and token ids. Heard live, never stored."""
+LIMITED: Final = "agentrt.limited"
+"""A budget had fewer tokens left than a generation wanted: which, and where it was entered."""
 
 LARGE: Final = frozenset(
     {

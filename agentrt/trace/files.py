@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sqlite3
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -90,11 +89,11 @@ def _is_written(path: Path) -> bool:
         return False  # of another version, or damaged
     try:
         row = db.execute("SELECT ended_ns, host, pid, process_started FROM run").fetchone()
-    except sqlite3.Error:
-        return False
+        return row is not None and row[0] is None and is_writing(*row[1:])
+    except (InvalidRequest, TypeError, ValueError, OverflowError):
+        return False  # damaged further on
     finally:
         db.close()
-    return row is not None and row[0] is None and is_writing(*row[1:])
 
 
 def _is_record(path: Path) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from agentrt.trace.attributes import CONTENT, STRUCTURE
+from agentrt.trace.plain import are_numbers, is_plain, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +52,8 @@ class Privacy:
             return {k: v for k, v in given.items() if _is_structure(k, v)}
         if self._redact is None:
             return dict(given)
-        return {self.text(key): self._redacted(value) for key, value in given.items()}
+        # Plain first: what an object says of itself is a text like any other.
+        return {self.text(str(key)): self._redacted(plain(value)) for key, value in given.items()}
 
     def _redacted(self, value: Value) -> Value:
         if isinstance(value, str):
@@ -59,16 +61,15 @@ class Privacy:
         if isinstance(value, Mapping):
             return {self.text(key): self._redacted(inner) for key, inner in value.items()}
         if isinstance(value, Sequence):
-            if all(type(inner) in _NUMBERS for inner in value):
+            if are_numbers(value):
                 return value
             return [self._redacted(inner) for inner in cast("Sequence[Value]", value)]
         return value
 
 
-_NUMBERS = {int, float, bool, type(None)}
-
-
 def _is_structure(key: str, value: Value) -> bool:
     """Whether an attribute says nothing of what was written: the known ones that do not, and of
     those that somebody else set, the numbers."""
-    return key in STRUCTURE or (key not in CONTENT and type(value) in _NUMBERS)
+    if key in STRUCTURE:
+        return is_plain(value)
+    return key not in CONTENT and are_numbers((value,))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from agentrt.errors import InvalidRequest
 from agentrt.generation import Timings, Usage
 from agentrt.trace import attributes as names
+from agentrt.trace.damage import reads, unreadable
 from agentrt.trace.derived import USAGE, around, numbers, pressure, usage_of
 from agentrt.trace.encoding import unpack
 from agentrt.trace.engine_log import FOREVER_NS, STRETCH_NS, EngineLog
@@ -78,11 +79,15 @@ class RecordedRun:
     def close(self) -> None:
         self.db.close()
 
+    @reads
     def info(self) -> RunInfo:
         """The run itself."""
         cursor = self.db.execute("SELECT * FROM run")
         columns = [column[0] for column in cursor.description]
-        values: dict[str, Any] = dict(zip(columns, cursor.fetchone(), strict=True))
+        row = cursor.fetchone()
+        if row is None:
+            raise unreadable(self.path, "the row that says which run it is is gone")
+        values: dict[str, Any] = dict(zip(columns, row, strict=True))
         state = RunState(values.pop("status"))
         process_started = values.pop("process_started")
         if state is RunState.RUNNING and not is_writing(
@@ -107,6 +112,7 @@ class RecordedRun:
         self._version = version
         return changed
 
+    @reads
     def runtimes(self) -> list[RuntimeInfo]:
         """The runtimes it used."""
         rows = self.db.execute("SELECT id, model, attributes FROM runtimes ORDER BY id")
@@ -114,13 +120,16 @@ class RecordedRun:
 
     # The tree
 
+    @reads
     def root(self) -> SpanRow:
         """The span of the run itself."""
         return self._one(f"{_SPAN} WHERE parent IS NULL ORDER BY id LIMIT 1", (), "no span yet")
 
+    @reads
     def span(self, span_id: int) -> SpanRow:
         return self._one(f"{_SPAN} WHERE id = ?", (span_id,), f"no span {span_id}")
 
+    @reads
     def children(
         self, span_id: int | None, *, after: int = 0, limit: int = PAGE, offset: int = 0
     ) -> list[SpanRow]:
@@ -135,6 +144,7 @@ class RecordedRun:
         )
         return [_span(row) for row in rows]
 
+    @reads
     def ancestors(self, span_id: int) -> list[SpanRow]:
         """The spans that one is inside of, the outermost first."""
         path: list[SpanRow] = []
@@ -144,6 +154,7 @@ class RecordedRun:
             above = path[-1].parent_id
         return path[::-1]
 
+    @reads
     def spans(
         self,
         *,
@@ -171,6 +182,7 @@ class RecordedRun:
 
     # One span
 
+    @reads
     def attributes(self, span_id: int, *, large: bool = False) -> dict[str, Value]:
         """The attributes of a span; those in `agentrt.trace.attributes.LARGE` only on request."""
         row = self.db.execute(
@@ -188,6 +200,7 @@ class RecordedRun:
             found |= pressure(self.engines, found.get(names.RUNTIME_ID), *times)
         return found | self.texts.large(span_id) if large else found
 
+    @reads
     def events(self, span_id: int) -> list[Event]:
         """What happened in a span."""
         rows = self.db.execute(
@@ -195,10 +208,12 @@ class RecordedRun:
         )
         return [Event(name, at_ns, json.loads(text)) for name, at_ns, text in rows]
 
+    @reads
     def generation(self, span_id: int) -> GenerationRow | None:
         """The numbers of a generation; None for a span that is none."""
         return self.generations([span_id]).get(span_id)
 
+    @reads
     def generations(self, span_ids: Iterable[int]) -> dict[int, GenerationRow]:
         """The numbers of those of these spans that are generations: of one page, say."""
         wanted = json.dumps([*span_ids])
@@ -211,16 +226,19 @@ class RecordedRun:
 
     # All of it
 
+    @reads
     def steps(
         self, runtime: int, *, from_ns: int = 0, until_ns: int = FOREVER_NS
     ) -> Iterator[EngineStep]:
         """What an engine did in a stretch of time, step by step."""
-        return self.engines.steps(runtime, from_ns, until_ns)
+        yield from self.engines.steps(runtime, from_ns, until_ns)
 
+    @reads
     def batches(self, runtime: int, *, stretch_ns: int = STRETCH_NS) -> Iterator[EngineBatches]:
         """What an engine did, summed up over stretches of 100 ms or another length."""
-        return self.engines.batches(runtime, stretch_ns)
+        yield from self.engines.batches(runtime, stretch_ns)
 
+    @reads
     def trees(self, runtime: int) -> list[Tree]:
         """The radix cache at the moments it was looked at: the end of the run, at least."""
         rows = self.db.execute(
@@ -231,11 +249,13 @@ class RecordedRun:
             for at_ns, data in rows
         ]
 
+    @reads
     def search(self, text: str, *, limit: int = PAGE) -> Iterator[Hit]:
         """Where a text occurs: in names and attributes, outputs, prompts and other large texts, in
         this order. The case of ASCII letters does not matter."""
-        return islice(find(self.db, self.texts, text), limit)
+        yield from islice(find(self.db, self.texts, text), limit)
 
+    @reads
     def usage_by_program(self) -> list[ProgramUsage]:
         """What each program's own generations added up to, the most expensive first."""
         return usage_by_program(self.db)

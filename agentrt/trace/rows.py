@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from agentrt.trace import attributes as names
 from agentrt.trace.chunks import ChunkWriter
 from agentrt.trace.encoding import pack, pack_floats, pack_ids, unpack_ids
+from agentrt.trace.plain import as_json, escaped
 from agentrt.trace.spans import SpanStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from agentrt.trace.engines import RecordedRuntime
     from agentrt.trace.privacy import Privacy
@@ -238,7 +237,8 @@ def _sorted(
         if place is None:
             plain[key] = value
         elif place >= 0:
-            numbers[place] = value
+            # A column takes texts as well, and what is in it nobody redacts.
+            numbers[place] = value if isinstance(value, int | float) else None
             counted = True
         elif place == _LARGE:
             large[key] = value
@@ -255,27 +255,3 @@ def _encoded(key: str, value: Value) -> bytes:
 
 def _text(runtime: RecordedRuntime, ids: Sequence[int]) -> str:
     return b"".join(map(runtime.token_bytes, ids)).decode("utf-8", "replace")
-
-
-def as_json(value: object) -> str:
-    """Any value as JSON text; what JSON has no form for by its repr."""
-    return escaped(_ENCODER.encode(value))
-
-
-def escaped(text: str) -> str:
-    r"""A text with each half of a character that stands alone, which no encoding has, as \udXXX."""
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _plain(value: object) -> object:
-    """What is no JSON, as JSON: a record that is a little off is better than none."""
-    if isinstance(value, Mapping):
-        return {str(key): inner for key, inner in cast("Mapping[object, object]", value).items()}
-    if isinstance(value, Sequence | set | frozenset):
-        return list(cast("Sequence[object]", value))
-    return repr(value)
-
-
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +28,7 @@ def list_runs(folder: str | Path | None = None) -> Iterator[RunInfo]:
         try:
             with RecordedRun(path) as run:
                 info = run.info()
-        except (InvalidRequest, sqlite3.Error, TypeError):
+        except InvalidRequest:
             continue  # not ours, damaged, or removed meanwhile
         yield info
 

@@ -16,7 +16,8 @@ import psutil
 from agentrt.trace import tables
 from agentrt.trace.encoding import pack
 from agentrt.trace.engines import pack_steps, tree_json
-from agentrt.trace.rows import RowWriter, as_json, escaped
+from agentrt.trace.plain import as_json, escaped
+from agentrt.trace.rows import RowWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -60,7 +61,7 @@ class Store:
         self._writer.runtime(runtime)
         values = {
             "id": runtime.id,
-            "model": escaped(runtime.model),
+            "model": escaped(self._privacy.text(runtime.model)),
             "attributes": as_json(self._privacy.attributes(runtime.attributes)),
         }
         self._insert("runtimes", values)

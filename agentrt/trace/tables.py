@@ -22,6 +22,7 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 from agentrt.errors import InvalidRequest
+from agentrt.trace.damage import RecordConnection, unreadable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,10 +101,11 @@ def create(path: Path) -> sqlite3.Connection:
     return db
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path) -> RecordConnection:
     """A file as it stands, read-only, seeing what is written to it meanwhile.
 
-    Raises InvalidRequest for what is no record of a run, or one of another version.
+    Raises InvalidRequest for what is no record of a run, or one of another version; so do reads of
+    one that is damaged.
     """
     if not path.is_file():
         raise InvalidRequest(f"there is no file {path}; give a record's, or the id of a run")
@@ -112,7 +114,7 @@ def connect(path: Path) -> sqlite3.Connection:
         (application,) = db.execute("PRAGMA application_id").fetchone()
         (version,) = db.execute("PRAGMA user_version").fetchone()
     except sqlite3.Error as error:
-        raise InvalidRequest(f"{path} cannot be read as the record of a run: {error}") from error
+        raise unreadable(path, error) from error
     if application != APPLICATION_ID or version != VERSION:
         db.close()
         raise InvalidRequest(
@@ -124,13 +126,17 @@ def connect(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open(path: Path) -> RecordConnection:
     uri = f"{path.absolute().as_uri()}?mode=ro"
     try:
-        db = sqlite3.connect(uri, uri=True, check_same_thread=False)
-        db.execute("SELECT 1 FROM sqlite_master").fetchone()
+        return _looked_into(path, uri)
     except sqlite3.OperationalError:
         # A folder that cannot be written holds no lock file for WAL either: nobody writes there.
-        db = sqlite3.connect(f"{uri}&immutable=1", uri=True, check_same_thread=False)
-        db.execute("SELECT 1 FROM sqlite_master").fetchone()
+        return _looked_into(path, f"{uri}&immutable=1")
+
+
+def _looked_into(path: Path, uri: str) -> RecordConnection:
+    db = sqlite3.connect(uri, uri=True, check_same_thread=False, factory=RecordConnection)
+    db.path = path
+    sqlite3.Cursor(db).execute("SELECT 1 FROM sqlite_master").fetchone()
     return db

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agentrt.trace import attributes as names
 from agentrt.trace.chunks import read_prompt
+from agentrt.trace.damage import reads
 from agentrt.trace.encoding import unpack, unpack_floats, unpack_ids
 from agentrt.trace.records import Token, TokenOrigin
 from agentrt.trace.rows import FLOATS, TEXTS
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Iterable, Sequence
 
+    from agentrt.trace.damage import RecordConnection
     from agentrt.trace.spans import Value
 
 _ORIGINS = {"s": TokenOrigin.SAMPLED, "f": TokenOrigin.FORCED}
@@ -24,10 +25,12 @@ Top = tuple[tuple[int, float], ...]
 class RunTexts:
     """What was said in a run. None stands for what was not recorded, or not yet."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: RecordConnection) -> None:
+        self.path = db.path
         self._db = db
         self._pieces: dict[int, dict[int, bytes]] = {}
 
+    @reads
     def prompt(self, span_id: int) -> str | None:
         """The text of a prompt."""
         ids = self.prompt_ids(span_id)
@@ -35,6 +38,7 @@ class RunTexts:
             return cast("str | None", self.one(span_id, names.PROMPT_TEXT))
         return self.spell(self._runtime(span_id), ids).decode("utf-8", "replace")
 
+    @reads
     def output(self, span_id: int) -> str | None:
         """The text of an output, without the stop string that ended it."""
         ids = self.output_ids(span_id)
@@ -43,14 +47,17 @@ class RunTexts:
             return cast("str | None", self.one(span_id, names.OUTPUT_TEXT))
         return self.spell(self._runtime(span_id), ids).decode("utf-8", "replace")[:chars]
 
+    @reads
     def prompt_ids(self, span_id: int) -> list[int] | None:
         (chunk,) = self._generation(span_id, "prompt") or (None,)
         return None if chunk is None else read_prompt(self._db, chunk)
 
+    @reads
     def output_ids(self, span_id: int) -> list[int] | None:
         (blob,) = self._generation(span_id, "output_ids") or (None,)
         return None if blob is None else unpack_ids(blob)
 
+    @reads
     def prompt_tokens(self, span_id: int) -> list[Token]:
         """The prompt token by token; empty where its ids are not recorded."""
         ids, runtime = self.prompt_ids(span_id) or [], self._runtime(span_id)
@@ -68,6 +75,7 @@ class RunTexts:
             for at, i in enumerate(ids)
         ]
 
+    @reads
     def output_tokens(self, span_id: int) -> list[Token]:
         """The output token by token; empty where its ids are not recorded."""
         ids, runtime = self.output_ids(span_id), self._runtime(span_id)
@@ -83,6 +91,7 @@ class RunTexts:
             )
         ]
 
+    @reads
     def spell(self, runtime: int | None, ids: Iterable[int]) -> bytes:
         """What tokens of a runtime stand for; nothing for those that did not occur in the run."""
         if runtime is None:
@@ -95,6 +104,7 @@ class RunTexts:
             pieces = self.pieces(runtime)
             return b"".join([pieces.get(i, b"") for i in ids])
 
+    @reads
     def pieces(self, runtime: int) -> dict[int, bytes]:
         """The tokens that occurred, and what each stands for."""
         if runtime not in self._pieces:
@@ -102,6 +112,7 @@ class RunTexts:
             self._pieces[runtime] = dict(rows)
         return self._pieces[runtime]
 
+    @reads
     def large(self, span_id: int) -> dict[str, Value]:
         """All the large attributes of a span, token ids and the texts they make included."""
         rows = self._db.execute("SELECT key, data FROM contents WHERE span = ?", (span_id,))
@@ -116,6 +127,7 @@ class RunTexts:
                 found[key] = value
         return found
 
+    @reads
     def one(self, span_id: int, key: str) -> Value:
         """One large attribute that is stored as such; None where it is not there."""
         row = self._db.execute(

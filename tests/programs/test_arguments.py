@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -54,6 +55,10 @@ CALLS: dict[str, Call] = {
     "retries=1.5": lambda s: agentrt.map(double, [1], retries=1.5),  # pyright: ignore
     "resume=''": lambda s: agentrt.map(double, [1], resume=""),
     "resume=5": lambda s: agentrt.map(double, [1], resume=5),  # pyright: ignore
+    r"resume='a.x00b.db'": lambda s: agentrt.map(double, [1], resume="a\0b.db"),
+    r"resume=PosixPath.'a.x00b": lambda s: agentrt.map(double, [1], resume=Path("a\0b.db")),
+    r"resume='a.ud800.db'": lambda s: agentrt.map(double, [1], resume="a\ud800.db"),
+    "program returned a int": lambda s: agentrt.map(lambda x: x, [1], retries=1),  # pyright: ignore
     "inputs=5": lambda s: agentrt.map(double, 5),  # pyright: ignore
     "program=5": lambda s: agentrt.map(5, [1]),  # pyright: ignore
     "limit=0": lambda s: s.each(echo.on, ["a"], limit=0),

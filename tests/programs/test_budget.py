@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from typing import Any
+
 import anyio
+import anyio.lowlevel
 import pytest
 
 from agentrt import (
@@ -16,8 +22,10 @@ from agentrt import (
     gather,
 )
 from agentrt.programs import current_budget
+from agentrt.trace import SpanKind, span
 from tests.programs.conftest import Scripted
 from tests.runtime.serving import Gate, settled
+from tests.trace.sinks import listening
 
 pytestmark = pytest.mark.anyio
 
@@ -239,3 +247,133 @@ async def test_a_budget_left_in_another_task_counts_no_longer() -> None:
 def test_limits_that_are_none(wrong: dict[str, int]) -> None:
     with pytest.raises(InvalidRequest, match=f"{next(iter(wrong))}=.*; give a"):
         Budget(**wrong)
+
+
+async def chunks(text: str = "x") -> AsyncGenerator[str]:
+    with Budget(tokens=10):
+        while True:
+            yield await asked(text).gen(max_tokens=4)
+
+
+def budgets_of_a_generator() -> Generator[None]:
+    with Budget(tokens=10):
+        while True:
+            yield
+
+
+async def test_a_generator_keeps_its_budget_to_itself(scripted: Scripted) -> None:
+    async with scripted():
+        with Budget(tokens=500) as outer:
+            async with aclosing(chunks()) as drawn:
+                async for _ in drawn:
+                    assert current_budget() is outer
+                    assert len(await asked().gen(max_tokens=100)) == 100
+                    break
+                assert current_budget() is outer
+                with Budget(tokens=50) as other:
+                    await anext(drawn)
+                    assert other.tokens_spent == 4
+                    assert other.chain == [other, outer]
+                assert len(await anext(drawn)) == 2  # of ten, in whatever block they were drawn
+            assert outer.tokens_spent == 110
+            rest = budgets_of_a_generator()
+            next(rest)
+            assert current_budget() is outer
+            rest.close()
+            assert current_budget() is outer
+        assert current_budget() is None
+
+
+async def test_a_generator_that_was_left_alone_limits_nobody(scripted: Scripted) -> None:
+    async with scripted():
+        async for _ in chunks():
+            break
+        assert current_budget() is None
+        assert len(await asked().gen(max_tokens=30)) == 30
+        gc.collect()
+        await anyio.lowlevel.checkpoint()
+        assert len(await asked().gen(max_tokens=30)) == 30
+
+
+async def test_generators_that_take_turns(scripted: Scripted) -> None:
+    async with scripted():
+        one, two = chunks("a"), chunks("b")
+        taken = [len(await anext(each)) for each in (one, two, one, two, one, two)]
+        assert taken == [4, 4, 4, 4, 2, 2]
+        await one.aclose()
+        await two.aclose()
+        assert current_budget() is None
+
+
+async def test_what_a_generator_starts_is_inside_its_budget(scripted: Scripted) -> None:
+    async def both() -> AsyncGenerator[int]:
+        with Budget(tokens=10) as budget:
+            await gather(*[asked(name).gen(max_tokens=4) for name in "ab"])
+            yield budget.tokens_spent
+
+    async with scripted():
+        assert [spent async for spent in both()] == [8]
+
+
+async def test_a_block_made_of_a_generator_is_inside_its_budget(scripted: Scripted) -> None:
+    @asynccontextmanager
+    async def limited() -> AsyncGenerator[Budget]:
+        with Budget(tokens=6) as budget:
+            yield budget
+
+    async with scripted(), limited() as budget, AsyncExitStack() as stack:
+        assert current_budget() is budget
+        assert len(await asked().gen(max_tokens=4)) == 4
+        inner = await stack.enter_async_context(limited())
+        stack.enter_context(last := Budget(calls=1))
+        assert last.chain == [last, inner, budget]
+
+
+def test_budgets_are_left_from_the_inside_out() -> None:
+    outer, inner = Budget(tokens=100), Budget(tokens=50)
+    outer.__enter__()
+    inner.__enter__()
+    with pytest.raises(InvalidRequest, match=r"tokens=100\) is left before Budget\(tokens=50"):
+        outer.__exit__(None, None, None)
+    assert current_budget() is inner
+    assert inner.chain == [inner]
+    with pytest.raises(InvalidRequest, match="not in use"):
+        outer.__exit__(None, None, None)
+    with outer:
+        assert outer.chain == [outer, inner]
+    inner.__exit__(None, None, None)
+    assert current_budget() is None
+
+
+def test_an_error_is_not_hidden_by_the_order_of_budgets() -> None:
+    outer, inner = Budget(), Budget(tokens=1)
+    outer.__enter__()
+    inner.__enter__()
+    outer.__exit__(KeyError, KeyError(), None)
+    assert inner.chain == [inner]
+    inner.__exit__(None, None, None)
+    assert current_budget() is None
+
+
+async def test_a_trace_says_which_budget_cut_a_generation_short(scripted: Scripted) -> None:
+    with listening() as sink:
+        async with scripted():
+            with span(SpanKind.STEP, "s"), Budget(tokens=5), Budget(tokens=50):
+                await asked().gen(max_tokens=9)
+    told: list[Any] = [each for each in sink.told if each[0] == "event"]
+    ((_, _, (name, said)),) = told
+    assert name == "agentrt.limited"
+    assert (said["budget"], said["tokens"], said["wanted"]) == ("Budget(tokens=5)", 5, 9)
+    assert said["entered"].startswith("test_a_trace_says_which_budget_cut_a_generation_short, line")
+
+
+@pytest.mark.parametrize("seconds", [10**400, float("inf")])
+def test_seconds_that_no_clock_can_count(seconds: float) -> None:
+    with pytest.raises(InvalidRequest, match=r"seconds=.*; give a number"):
+        Budget(seconds=seconds)
+
+
+async def test_seconds_that_are_over_are_said_to_be(scripted: Scripted) -> None:
+    async with scripted():
+        with Budget(seconds=0), pytest.raises(BudgetExhausted, match="of 0 seconds is over"):
+            await asked().gen()

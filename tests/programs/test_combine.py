@@ -150,3 +150,41 @@ async def test_programs_under_gather_race_and_map_find_their_seeds_again(
         assert len(set(first)) > 3
         assert first == await outer.using(seed=1)(-1)
         assert first != await outer.using(seed=2)(1)
+
+
+@pytest.mark.parametrize("run", [gather, race])
+async def test_a_coroutine_is_given_once(run: Callable[..., Awaitable[object]]) -> None:
+    same, beside = well(), well()
+    with pytest.raises(InvalidRequest, match="the coroutine well was given twice"):
+        await run(same, beside, same)
+    with pytest.raises(InvalidRequest, match="was awaited before"):
+        await run(beside)  # closed, since it never got to start
+
+
+async def test_a_coroutine_that_somebody_awaits_is_left_to_them() -> None:
+    begun, go = anyio.Event(), anyio.Event()
+    results: list[int] = []
+
+    async def waits() -> int:
+        begun.set()
+        await go.wait()
+        return 1
+
+    running = waits()
+
+    async def own() -> None:
+        results.append(await running)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(own)
+        await begun.wait()
+        with pytest.raises(InvalidRequest, match="was awaited before"):
+            await gather(running)
+        go.set()
+    assert results == [1]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_task_may_be_given_twice() -> None:
+    task = asyncio.ensure_future(well())
+    assert await gather(task, task) == [1, 1]

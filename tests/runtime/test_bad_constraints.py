@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,22 @@ def raises(accepted: list[int]) -> Any:
     raise RuntimeError("boom")
 
 
+class Unspeakable(Exception):
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+
+def raising(error: BaseException) -> Callable[[list[int]], Any]:
+    def answer(accepted: list[int]) -> Any:
+        raise error
+
+    return answer
+
+
+def likely(given: Any) -> Scripted:
+    return after(2, lambda _: Allowed(ALL.mask, given))
+
+
 BROKEN = {
     "too short a mask": always(Allowed(np.zeros(3, np.uint32))),
     "too long a mask": always(Allowed(np.zeros(WORDS + 1, np.uint32))),
@@ -81,6 +98,15 @@ BROKEN = {
     "another text": after(3, lambda _: Forced(tuple(b"ABCD"), rollback=3)),
     "more taken back than written": after(3, lambda _: Forced((65,), rollback=4)),
     "a negative count taken back": after(3, lambda _: Forced((65,), rollback=-1)),
+    "an exit": after(3, raising(SystemExit(3))),
+    "an interrupt of its own": after(3, raising(KeyboardInterrupt())),
+    "a cancellation of its own": after(3, raising(asyncio.CancelledError())),
+    "a closed generator": after(3, raising(GeneratorExit())),
+    "an error without words": after(3, raising(Unspeakable())),
+    "no guesses": likely(None),
+    "guesses to be drawn": likely(iter([65])),
+    "a text for guesses": likely("A"),
+    "half a token guessed": likely((65.0,)),
     "no length": Scripted(lambda _: ALL, min_tokens=None),
 }
 
@@ -101,6 +127,13 @@ async def test_a_broken_constraint_fails_alone(how: str) -> None:
                     await runtime.generate("hello", max_tokens=10, constraint=BROKEN[how])
         assert beside == [undisturbed.token_ids]
         await settled(runtime)
+
+
+@pytest.mark.parametrize("given", [None, iter([65]), "A", (65.0,), (True,), (VOCAB_SIZE,)], ids=str)
+async def test_guesses_that_are_none_are_called_by_their_name(given: Any) -> None:
+    async with Runtime(ScriptedModel.babbling()) as runtime:
+        with pytest.raises(GenerationFailed, match="`likely`"):
+            await runtime.generate("hello", max_tokens=10, constraint=likely(given))
 
 
 async def test_text_may_be_taken_back_before_anything_is_computed() -> None:

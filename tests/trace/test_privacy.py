@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import enum
 import re
+from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from agentrt.trace import SpanKind, span
@@ -120,3 +125,75 @@ def test_texts_are_found_wherever_they_are_in_a_value(value: Value, redacted: Va
 
 def test_a_redaction_that_returns_no_text_lets_nothing_through() -> None:
     assert Privacy(redact=lambda _: None).text("secret") == REDACTION_FAILED  # type: ignore[arg-type,return-value]
+
+
+class Key(enum.Enum):
+    SECRET = SECRET
+
+
+class TextKey(str, enum.Enum):  # noqa: UP042
+    SECRET = SECRET
+
+
+@dataclass
+class Config:
+    key: str = SECRET
+
+
+class Opaque:
+    def __repr__(self) -> str:
+        return f"<client {SECRET}>"
+
+
+NO_JSON: dict[str, Any] = {
+    "bytes": SECRET.encode(),
+    "bytearray": bytearray(SECRET.encode()),
+    "memoryview": memoryview(SECRET.encode()),
+    "set": {SECRET},
+    "frozenset": frozenset([SECRET]),
+    "path": Path("/home") / SECRET,
+    "enum": Key.SECRET,
+    "text enum": TextKey.SECRET,
+    "dataclass": Config(),
+    "object": Opaque(),
+    "exception": ValueError(SECRET),
+    "array": np.array([SECRET]),
+    "deque": deque([SECRET]),
+    "dict values": {1: SECRET}.values(),
+    "key": {Key.SECRET: {SECRET.encode(): 1}},
+    "key of two": {(SECRET, 1): 1},
+}
+
+
+@pytest.mark.parametrize("kind", NO_JSON)
+@pytest.mark.parametrize("options", [{"redact": hide}, {"content": False}], ids=str)
+def test_what_is_no_json_is_no_way_around(
+    kind: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    value = NO_JSON[kind]
+    given = {"mine": value, "mine.deep": [1, {"a": (value,)}]}
+    given |= {names.PROGRAM_RESULT: value, names.REQUEST_SEED: value}
+    if not isinstance(value, str):  # a text under a name that is no content is stored
+        given[names.TOOL_TYPE] = value
+    with recorded(tmp_path, **options), span(SpanKind.STEP, "s", given) as step:
+        step.event("called", mine=value)
+    stored = everything_in(tmp_path)
+    assert not re.search(rb"sk-12345|115, ?107, ?45, ?49", stored)
+    with reading(tmp_path) as run:
+        assert run.info().dropped == 0
+        (found,) = run.children(run.root().id)
+        shown = run.attributes(found.id, large=True)
+        assert ("mine" in shown) is ("redact" in options)
+        if "redact" in options:
+            assert "[hidden]" in str(shown["mine"])
+            assert "[hidden]" in str(shown["mine.deep"])
+
+
+def test_what_cannot_be_described_is_said_so() -> None:
+    class Broken:
+        def __repr__(self) -> str:
+            raise KeyError(SECRET)
+
+    assert Privacy(redact=hide).attributes({"x": Broken()}) == {  # type: ignore[dict-item]  # pyright: ignore
+        "x": "[not recorded: its repr raised KeyError]"
+    }

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import random
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from agentrt.errors import InvalidRequest
 from agentrt.generation import Timings, Usage
-from agentrt.trace import SpanKind, SpanStatus, current_recording, span, start_span
+from agentrt.trace import (
+    RecordedRun,
+    SpanKind,
+    SpanStatus,
+    current_recording,
+    list_runs,
+    open_run,
+    span,
+    start_span,
+)
 from agentrt.trace import attributes as names
 from agentrt.trace.chunks import CHUNK
 from agentrt.trace.engines import EngineStep
@@ -169,3 +182,66 @@ def test_what_is_around_a_generation_is_said_of_it(tmp_path: Path) -> None:
         3,
     )
     assert names.POOL_SLOTS_HELD not in of[apart.id]  # no step ended meanwhile
+
+
+def _everything(run: RecordedRun) -> Iterator[Callable[[], object]]:
+    """Every read there is of a record."""
+    yield run.info
+    yield run.runtimes
+    yield run.root
+    yield run.usage_by_program
+    yield lambda: run.trees(1)
+    yield lambda: list(run.steps(1))
+    yield lambda: list(run.batches(1))
+    yield lambda: list(run.search("t7"))
+    yield lambda: run.children(None)
+    yield lambda: run.spans(name="main", limit=None)
+    for i in range(1, 400, 7):
+        yield lambda i=i: run.attributes(i, large=True)
+        yield lambda i=i: run.events(i)
+        yield lambda i=i: run.ancestors(i)
+        yield lambda i=i: run.generation(i)
+        yield lambda i=i: run.texts.prompt_tokens(i)
+        yield lambda i=i: run.texts.output_tokens(i)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_damaged_record_is_told_so_by_every_read(seed: int, tmp_path: Path) -> None:
+    with recorded(tmp_path):
+        for i in range(120):
+            with span(SpanKind.PROGRAM, f"main {i}", {"note": "x" * 3000}) as main:
+                main.event("e", what="y" * 300)
+                generate([*range(i, i + 90)], [7, 8], TOKEN_TOP=[[(1, -0.5)], []])
+    (path,) = tmp_path.glob("*.sqlite")
+    rng, whole = random.Random(seed), path.read_bytes()
+    if seed == 0:  # where the rows of the table begin, there are none
+        damaged = whole[: 50 << 10] + rng.randbytes(20 << 10)
+    else:
+        damaged = bytearray(whole)
+        for _ in range(40 * seed):
+            damaged[rng.randrange(4096, len(whole))] = rng.randrange(256)
+    path.write_bytes(damaged)
+    told = 0
+    try:
+        run = open_run(path)
+    except InvalidRequest:
+        return
+    with run:
+        for read in _everything(run):
+            try:
+                read()
+            except InvalidRequest:
+                told += 1
+    assert told
+
+
+def test_a_record_without_its_run_is_told_so(tmp_path: Path) -> None:
+    with recorded(tmp_path), span(SpanKind.STEP, "s"):
+        pass
+    (path,) = tmp_path.glob("*.sqlite")
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("DELETE FROM run")
+        db.commit()
+    with open_run(path) as run, pytest.raises(InvalidRequest, match="cannot be read as the record"):
+        run.info()
+    assert list(list_runs(tmp_path)) == []

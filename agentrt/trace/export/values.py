@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from agentrt.trace.rows import escaped
+from agentrt.trace.plain import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
