@@ -237,9 +237,8 @@ def test_work_that_a_file_does_when_it_is_loaded_is_called_as_the_file(
     serve: Serve,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    eager = WORK + OWN.replace("ask(", "early(") + "\nasyncio.run(early('bird'))\n"
-    _run(tmp_path, eager, ":ask", "Why?", monkeypatch=monkeypatch, serve=serve)
-    assert [info.name for info in list_runs(tmp_path / "runs")] == ["alone", "alone"]
+    _run(tmp_path, OWN + AT_ONCE, "", "Why?", monkeypatch=monkeypatch, serve=serve)
+    assert [info.name for info in list_runs(tmp_path / "runs")] == ["alone"]
 
 
 @pytest.mark.parametrize(
