@@ -117,10 +117,22 @@ class Numbers:
         if self.multiple is None:
             # an interval that is no point holds decimals that are no multiple of anything given
             return lo != hi or lo is None or self.contains(lo)
+        return self.some(lo, lo_open, hi, hi_open) is not None
+
+    def some(
+        self, lo: Fraction | None, lo_open: bool, hi: Fraction | None, hi_open: bool
+    ) -> Fraction | None:
+        """A number of a set of multiples in the interval given; None where there is none."""
+        assert self.multiple is not None
         if any((self.multiple / m).denominator == 1 for m in self.not_multiples):
-            return False
+            return None
+        lo, lo_open = _tighter((self.lo, self.lo_open), (lo, lo_open), sign=1)
+        hi, hi_open = _tighter((self.hi, self.hi_open), (hi, hi_open), sign=-1)
         window = Numbers(lo, lo_open, hi, hi_open, multiple=self.multiple)
-        return any(self.contains(v) for v in islice(window.in_order(), _SEARCH_LIMIT))
+        among = islice(window.in_order(), _SEARCH_LIMIT)
+        if not (self.not_multiples or self.excluded):
+            return next(among, None)
+        return next((v for v in among if self.contains(v)), None)
 
     def in_order(self) -> Iterator[Fraction]:
         """The multiples in the interval, from the end that is finite, least magnitude first."""
@@ -170,3 +182,8 @@ def of(values: Iterable[Fraction]) -> Numbers:
 
 EVERY_NUMBER = Numbers()
 INTEGERS = Numbers(multiple=Fraction(1))
+
+
+def is_integral(numbers: Numbers) -> bool:
+    """Whether the set is told to hold integers only."""
+    return numbers.multiple is not None and numbers.multiple.denominator == 1
