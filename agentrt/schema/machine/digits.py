@@ -18,6 +18,7 @@ from agentrt.schema.machine.exponents import (
     exponents,
     magnitudes,
 )
+from agentrt.schema.machine.lattice import Lattice
 from agentrt.schema.values.numbers import Numbers, is_integral
 
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 _MANTISSA = 16
 """Digits after the point in scientific notation, as many as a float needs."""
 _ZEROS = 4
+_SHORT = 4
 _MOST_PLACES = 1200
 _MOST_KEPT = 50_000
 _NUMERIC = frozenset(b"0123456789+-.eE")
-_Window = tuple[Fraction | None, bool, Fraction | None, bool]
 
 
 class Digits(NamedTuple):
@@ -42,9 +43,12 @@ class Digits(NamedTuple):
     exponent: str | None
 
     @property
+    def digits(self) -> int:
+        return int((self.whole or "0") + (self.part or ""))
+
+    @property
     def mantissa(self) -> Fraction:
-        part = self.part or ""
-        value = Fraction(int((self.whole or "0") + part), 10 ** len(part))
+        value = Fraction(self.digits, 10 ** len(self.part or ""))
         return -value if self.negative else value
 
     @property
@@ -93,11 +97,13 @@ class NumberText:
         self._known: dict[tuple[Digits, int], Digits | None] = {}
         self._ends: dict[Digits, str | None] = {}
         self._bounds: dict[Fraction, tuple[int, int]] = {}
-        self._grids: dict[int, Numbers] = {}
+        self._grids: dict[int, Lattice] = {}
         if not is_integral(numbers) and not self.viable(_START):
             self._known.clear()
-            everything = (numbers.lo, numbers.lo_open, numbers.hi, numbers.hi_open)
-            self.max_part = self._least_places(max_digits, _MOST_PLACES, everything)
+            places = range(max_digits, _MOST_PLACES)
+            self.max_part = max_digits + bisect_left(
+                places, True, key=lambda p: not self._grid(p).is_empty
+            )
 
     def start(self) -> Digits:
         return _START
@@ -165,7 +171,9 @@ class NumberText:
         ways = [self._plain_end(state)]
         if not self.plain:
             ways.append(self._exponent_end(state))
-            ways.append(self._scientific_end(state))
+        best = _shorter(way for way in ways if way is not None)
+        if best is None or len(best) > _SHORT:
+            ways = [best, self._scientific_end(state)]
         return _shorter(way for way in ways if way is not None)
 
     def _openings(self, state: Digits) -> Iterable[tuple[str, Digits]]:
@@ -177,21 +185,24 @@ class NumberText:
     # -- plain decimals ------------------------------------------------------------------------
 
     def _plain_viable(self, state: Digits) -> bool:
-        grid = self._grid(self.max_part)
-        return any(grid.some(*_window(state, 10**more)) is not None for more in self._more(state))
+        grid, (digits, given) = self._grid(self.max_part), self._read(state)
+        return any(
+            grid.some(digits, more - given, negative=state.negative) is not None
+            for more in self._more(state)
+        )
 
     def _plain_end(self, state: Digits) -> str | None:
         best: str | None = None
-        read, given = len(state.whole), len(state.part or "")
+        read, (digits, given) = len(state.whole), self._read(state)
         for more in self._more(state):
             if best is not None and more >= len(best):
                 break
-            window = _window(state, 10**more)
-            places = self._least_places(given, self.max_part, window)
-            value = self._grid(places).some(*window)
-            if value is None:
+            found = self._least(
+                range(given, self.max_part + 1), digits, more - given, negative=state.negative
+            )
+            if found is None:
                 continue
-            whole, part = _decimal(value, places)
+            whole, part = found
             text = whole[read:] + _part_end(state, part[given:])
             best = text if best is None or len(text) < len(best) else best
         return best
@@ -213,21 +224,34 @@ class NumberText:
         most = self.max_digits if far is None else len(str(int(far))) if far >= 0 else 0
         return range(max(least - len(whole), 0), min(most, self.max_digits) - len(whole) + 1)
 
-    def _grid(self, places: int) -> Numbers:
-        """The numbers of the set that so many places after the point suffice for."""
+    def _grid(self, places: int) -> Lattice:
         found = self._grids.get(places)
         if found is None:
-            decimals = Numbers(multiple=1 / Fraction(10) ** places)
-            found = self._grids[places] = self.numbers.intersection(decimals)
+            found = self._grids[places] = Lattice(self.numbers, places)
         return found
 
-    def _least_places(self, least: int, most: int, window: _Window) -> int:
-        """The fewest places after the point that write a number of the set in a window; `most`
-        where fewer do not."""
-        places = range(least, most)
-        return least + bisect_left(
-            places, True, key=lambda p: self._grid(p).some(*window) is not None
-        )
+    def _read(self, state: Digits) -> tuple[int, int]:
+        """The digits read, as a number, and how many are after the point; zeros after that of an
+        integer say nothing."""
+        if self.max_part == 0:
+            return int(state.whole), 0
+        return state.digits, len(state.part or "")
+
+    def _least(
+        self, places: range, digits: int, shift: int, *, negative: bool
+    ) -> tuple[str, str] | None:
+        """The digits, before the point and after it, of a number that begins so, with the fewest
+        places that do."""
+
+        def some(p: int) -> int | None:
+            return self._grid(p).some(digits, shift, negative=negative)
+
+        at = bisect_left(places, True, key=lambda p: some(p) is not None)
+        if at == len(places):
+            return None
+        found = some(places[at])
+        assert found is not None
+        return _decimal(abs(found), self._grid(places[at]).unit, places[at])
 
     # -- with an exponent ----------------------------------------------------------------------
 
@@ -247,9 +271,10 @@ class NumberText:
         """Whether further digits and some exponent fit, as `repr` writes floats."""
         if self.numbers.multiple is not None:
             return self._multiple_end(state) is not None
+        digits, given = state.digits, len(state.part or "")
         return any(
-            self._grid(_MANTISSA - e).some(*_window(state, scale)) is not None
-            for e, scale in self._scales(state)
+            self._grid(_MANTISSA - e).some(digits, e - given, negative=state.negative) is not None
+            for e in self._scales(state)
         )
 
     def _scientific_end(self, state: Digits) -> str | None:
@@ -257,16 +282,19 @@ class NumberText:
             return self._multiple_end(state)
         given = len(state.part or "")
         ways: list[str] = []
-        for e, scale in self._scales(state):
-            window = _window(state, scale)
-            places = self._least_places(given - e, _MANTISSA - e, window)
-            value = self._grid(places).some(*window)
-            if value is not None:
-                digits = str(int(abs(value) * Fraction(10) ** places))
+        for e in self._scales(state):
+            found = self._least(
+                range(given - e, _MANTISSA - e + 1),
+                state.digits,
+                e - given,
+                negative=state.negative,
+            )
+            if found is not None:
+                digits = "".join(found).lstrip("0")
                 ways.append(f"{_part_end(state, digits[1 + given :])}e{e}")
         return _shorter(ways)
 
-    def _scales(self, state: Digits) -> Iterator[tuple[int, Fraction]]:
+    def _scales(self, state: Digits) -> Iterator[int]:
         """The largest exponent that what was read leaves, and the next: where neither fits, none
         does."""
         if self.plain or not state.is_scientific:
@@ -274,7 +302,7 @@ class NumberText:
         _, most = exponent_bounds(self.numbers, state.mantissa)
         for e in (most, most - 1):
             if e >= -LARGEST:
-                yield e, Fraction(10) ** e
+                yield e
 
     def _multiple_end(self, state: Digits) -> str | None:
         """Digits of a multiple, which a large exponent makes of them."""
@@ -285,7 +313,7 @@ class NumberText:
         assert self.numbers.multiple is not None
         step, part = _without_tens(self.numbers.multiple.numerator), state.part or ""
         for more in range(_MANTISSA - len(part) + 1):
-            least = int(state.whole + part) * 10**more
+            least = state.digits * 10**more
             digits = -(-least // step) * step
             if digits < least + 10**more:
                 rest = _part_end(state, str(digits)[1 + len(part) :])
@@ -296,18 +324,12 @@ class NumberText:
         return None
 
 
-def _window(state: Digits, scale: Fraction | int) -> _Window:
-    """Where the numbers lie that begin so, times a power of ten: the bounds, and which are open."""
-    low = abs(state.mantissa)
-    high = (low + Fraction(1, 10 ** len(state.part or ""))) * scale
-    low *= scale
-    return (-high, True, -low, False) if state.negative else (low, False, high, True)
-
-
-def _decimal(value: Fraction, places: int) -> tuple[str, str]:
-    """The digits before and after the point."""
-    digits = str(int(abs(value) * 10**places)).zfill(places + 1)
-    return digits[: len(digits) - places], digits[len(digits) - places :]
+def _decimal(value: int, unit: int, places: int) -> tuple[str, str]:
+    """The digits before and after the point; where the places are negative, without the zeros."""
+    if places <= 0:
+        return str(value // (unit * 10**-places)), ""
+    digits = str(value // (unit // 10**places)).zfill(places + 1)
+    return digits[:-places], digits[-places:]
 
 
 def _part_end(state: Digits, digits: str) -> str:

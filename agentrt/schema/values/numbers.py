@@ -117,22 +117,10 @@ class Numbers:
         if self.multiple is None:
             # an interval that is no point holds decimals that are no multiple of anything given
             return lo != hi or lo is None or self.contains(lo)
-        return self.some(lo, lo_open, hi, hi_open) is not None
-
-    def some(
-        self, lo: Fraction | None, lo_open: bool, hi: Fraction | None, hi_open: bool
-    ) -> Fraction | None:
-        """A number of a set of multiples in the interval given; None where there is none."""
-        assert self.multiple is not None
         if any((self.multiple / m).denominator == 1 for m in self.not_multiples):
-            return None
-        lo, lo_open = _tighter((self.lo, self.lo_open), (lo, lo_open), sign=1)
-        hi, hi_open = _tighter((self.hi, self.hi_open), (hi, hi_open), sign=-1)
+            return False
         window = Numbers(lo, lo_open, hi, hi_open, multiple=self.multiple)
-        among = islice(window.in_order(), _SEARCH_LIMIT)
-        if not (self.not_multiples or self.excluded):
-            return next(among, None)
-        return next((v for v in among if self.contains(v)), None)
+        return any(self.contains(v) for v in islice(window.in_order(), _SEARCH_LIMIT))
 
     def in_order(self) -> Iterator[Fraction]:
         """The multiples in the interval, from the end that is finite, least magnitude first."""
