@@ -18,9 +18,7 @@ pytestmark = pytest.mark.anyio
 async def test_an_answer_that_was_cut_is_told_with_its_facts(text: str, is_whole: bool) -> None:
     vocabulary = Vocabulary([*(bytes([b]) for b in range(256)), None], [256])
     answer = await answer_of(list[int], vocabulary)
-    done = Completion(
-        text, tuple(text.encode()), FinishReason.LENGTH, usage=Usage(), timings=Timings()
-    )
+    done = Completion(text, tuple(text.encode()), FinishReason.LENGTH)
     if is_whole:
         check_whole(answer, done)
         assert answer.read(text) == json.loads(text)

@@ -76,9 +76,7 @@ def test_max_tokens_never_cuts_a_number(
                 matcher.accept(zero if likes else rng.choice(choices))
             text = matcher.text.decode()
             assert matcher.is_complete, (budget, text)
-            jsonschema.validate(
-                json.loads(text, parse_float=str, parse_int=str), {"type": "object"}
-            )
+            # exactly as written: a float may be rounded across a bound
             assert _holds(schema, json.loads(text, parse_float=str, parse_int=str)["a"]), text
 
 
