@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from agentrt.errors import InvalidRequest, Retry, UsageError
+from agentrt.errors import GenerationFailed, InvalidRequest, Retry, UsageError
+from agentrt.generation import FinishReason
 from agentrt.programs.arguments import check_kind, check_text, wrong
 from agentrt.programs.asking import awaited
 from agentrt.schema import (
@@ -24,6 +25,7 @@ from agentrt.schema.types import adapter
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Sequence
 
+    from agentrt.generation import Completion
     from agentrt.schema import Grammar, Vocabulary
 
 T = TypeVar("T")
@@ -141,6 +143,19 @@ def _key(kind: Any) -> Hashable:
     except TypeError:
         return repr(kind)
     return kind
+
+
+def check_whole(answer: Answer[Any], completion: Completion) -> None:
+    """Raises GenerationFailed for an answer in JSON that was cut by its length."""
+    if answer.grammar is None or answer.schema is None:
+        return
+    if completion.finish_reason is FinishReason.LENGTH and not answer.grammar.matches(
+        completion.text
+    ):
+        raise GenerationFailed(
+            f"the answer for {answer.wanted} was cut after {len(completion.token_ids)} tokens and "
+            f"is no whole JSON: {reprlib.repr(completion.text)}; raise max_tokens"
+        )
 
 
 async def objection(check: Callable[[T], Any] | None, value: T) -> str | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
 from pydantic import ValidationError
 
 from agentrt.generation import Completion, FinishReason
+from agentrt.programs.answers import check_whole
 from agentrt.programs.budget import reserved
 from agentrt.programs.repair import Repairs
 from agentrt.trace import SpanKind, attributes, span
@@ -141,6 +142,7 @@ async def mended(
         try:
             value = answer.read(whole.text)
         except ValidationError as error:
+            check_whole(answer, whole)
             with span(SpanKind.VALIDATION, f"repair {answer.wanted}") as current:
                 resumed = await repairs.resume(whole.token_ids, error)
                 last = repairs.attempts[-1]

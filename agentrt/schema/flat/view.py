@@ -14,14 +14,16 @@ from agentrt.schema.flat.spelling import (
     characters,
     digit_runs,
 )
-from agentrt.schema.machine.numbers import NumberText, is_integral, known_pattern, number_text
+from agentrt.schema.machine.numbers import known_pattern, number_text
 from agentrt.schema.machine.texts import StringText
+from agentrt.schema.values.numbers import is_integral
 
 if TYPE_CHECKING:
     from agentrt.schema.algebra.objects import ObjectPlan
     from agentrt.schema.algebra.shapes import ArrayShape, ObjectShape
     from agentrt.schema.algebra.space import Expr
     from agentrt.schema.compile import Source
+    from agentrt.schema.machine.digits import NumberText
     from agentrt.schema.machine.machine import Machine
     from agentrt.schema.values.numbers import Numbers
     from agentrt.schema.values.strings import Strings

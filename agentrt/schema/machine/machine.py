@@ -12,14 +12,16 @@ from agentrt.schema.machine.codec import Codec
 from agentrt.schema.machine.frames import Configuration, Frame, Store
 from agentrt.schema.machine.items import ArrayNode, Items
 from agentrt.schema.machine.members import Members, ObjectNode
-from agentrt.schema.machine.numbers import RAW, NumberText, is_integral, number_text
+from agentrt.schema.machine.numbers import RAW, number_text
 from agentrt.schema.machine.texts import LiteralText, StringText, TextAutomaton
+from agentrt.schema.values.numbers import is_integral
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from agentrt.schema.algebra.shapes import ArrayShape, ObjectShape
     from agentrt.schema.algebra.space import Expr, Space
+    from agentrt.schema.machine.digits import NumberText
     from agentrt.schema.values.numbers import Numbers
     from agentrt.schema.values.strings import Strings
 

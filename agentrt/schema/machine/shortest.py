@@ -6,15 +6,13 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from agentrt.schema.machine.numbers import NumberText
+from agentrt.schema.machine.digits import Digits, NumberText
 from agentrt.schema.machine.texts import LiteralText, StringText, TextAutomaton, Within
 from agentrt.schema.values.strings import lengths
 
 if TYPE_CHECKING:
     from agentrt.schema.regex.dfa import Dfa
 
-_BEAM = 12
-_LONGEST_NUMBER = 500
 # What ends a character that is begun, the likeliest first: in UTF-8, after a backslash, after \\u.
 _LIKELY = bytes((*range(0xBF, 0x7F, -1), *b'"\\/bfnrt0D'))
 _ENDINGS = _LIKELY + bytes(b for b in range(256) if b not in _LIKELY)
@@ -30,28 +28,9 @@ def shortest_text(text: TextAutomaton, state: object) -> bytes | None:
         assert isinstance(state, Within)
         return _string(text, state)
     assert isinstance(text, NumberText)
-    return _number(text, state)
-
-
-def _number(text: NumberText, state: object) -> bytes | None:
-    """Breadth first over digits, a bounded number of texts at a time: the first and the last, since
-    what is shortest above a bound begins with its highest digits or with the lowest."""
-    frontier: list[tuple[object, bytes]] = [(state, b"")]
-    for _ in range(_LONGEST_NUMBER):
-        for at, read in frontier:
-            if text.may_end(at):
-                return read
-        following: list[tuple[object, bytes]] = []
-        for at, read in frontier:
-            for byte in b"0123456789.-+e":
-                target = text.step(at, byte)
-                if target is not None:
-                    following.append((target, read + bytes([byte])))
-        if len(following) > 2 * _BEAM:
-            following.sort(key=lambda way: way[1])
-            following = following[:_BEAM] + following[-_BEAM:]
-        frontier = following
-    return None
+    assert isinstance(state, Digits)
+    end = text.end(state)
+    return None if end is None else end.encode()
 
 
 def _string(text: StringText, state: Within) -> bytes | None:

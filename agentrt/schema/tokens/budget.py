@@ -11,6 +11,7 @@ import numpy as np
 from agentrt.schema.algebra.emptiness import is_empty
 from agentrt.schema.machine import states as at
 from agentrt.schema.machine.closing import Closing
+from agentrt.schema.machine.digits import NumberText
 from agentrt.schema.machine.shortest import has_dear_characters
 from agentrt.schema.machine.texts import StringText, Within
 from agentrt.schema.prepare import children
@@ -60,7 +61,8 @@ class Budget:
             values = space.normal(expr)
             keys = [_written(name) for shape in values.objects for name, _ in shape.named]
             texts = [_longest_end(strings) for strings in values.strings]
-            dearest = max([dearest, *keys, *texts])
+            numbers = [_longest_number(self.machine.number(n)) for n in values.numbers]
+            dearest = max([dearest, *keys, *texts, *numbers])
             # what is begun already, as the root is, is not opened again unless it is in itself
             for child in children(values):
                 dearest = max(dearest, len(self.closing.value(child) or b""))
@@ -210,6 +212,11 @@ def _longest_end(strings: Strings) -> int:
     # with a least length it may have to go round for it
     characters = strings.lo + len(strings.dfa.rows) if strings.lo else strings.dfa.farthest
     return 6 * characters if has_dear_characters(strings.dfa) else 2 * characters
+
+
+def _longest_number(text: StringText | NumberText) -> int:
+    """Bytes that suffice to end a number wherever it stands."""
+    return text.longest_end if isinstance(text, NumberText) else _longest_end(text.strings)
 
 
 def tokens_of(mask: np.ndarray) -> np.ndarray:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agentrt.schema.machine import states as at
+from agentrt.schema.machine.digits import NumberText
 from agentrt.schema.machine.keys import AtName
-from agentrt.schema.machine.numbers import NumberText
 from agentrt.schema.machine.texts import LiteralText, StringText, TextAutomaton, Within
 
 if TYPE_CHECKING:

@@ -170,3 +170,8 @@ def of(values: Iterable[Fraction]) -> Numbers:
 
 EVERY_NUMBER = Numbers()
 INTEGERS = Numbers(multiple=Fraction(1))
+
+
+def is_integral(numbers: Numbers) -> bool:
+    """Whether the set is told to hold integers only."""
+    return numbers.multiple is not None and numbers.multiple.denominator == 1
