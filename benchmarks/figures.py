@@ -69,7 +69,7 @@ PARTS = {
         decode,
     ),
     "programs": Part(
-        "programs --size medium --limit 45 --peers llama.cpp,openvino,guidance,outlines",
+        "programs --size medium --limit 30 --peers llama.cpp,openvino,guidance,outlines",
         21,
         programs,
     ),
