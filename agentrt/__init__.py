@@ -153,11 +153,11 @@ _HOMES = (
     "agentrt.errors",
     "agentrt.generation",
     "agentrt.messages",
-    "agentrt.programs",
     "agentrt.runtime.config",
     "agentrt.runtime.runtime",
     "agentrt.runtime.stats",
     "agentrt.schema",
+    "agentrt.programs",
 )
 _NOT_LISTED = ("map",)  # `from agentrt import *` must not hide Python's own
 
