@@ -14,7 +14,7 @@ from agentrt.schema.statistics import GrammarStats, statistics
 from agentrt.schema.tokens.budget import Budget
 from agentrt.schema.tokens.jump import Jumps
 from agentrt.schema.tokens.leaves import Leaves
-from agentrt.schema.tokens.masks import Masks
+from agentrt.schema.tokens.masks import Masks, set_bits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -59,8 +59,7 @@ class Engine:
     @cached_property
     def end_mask(self) -> np.ndarray:
         mask = np.zeros(self.vocabulary.words, dtype=np.uint32)
-        for token in self.vocabulary.eos_ids:
-            mask[token >> 5] |= np.uint32(1 << (token & 31))
+        set_bits(mask, [*self.vocabulary.eos_ids])
         return mask
 
 

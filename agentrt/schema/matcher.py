@@ -8,6 +8,7 @@ import numpy as np
 
 from agentrt.matching import Allowed
 from agentrt.schema.tokens.jump import CUTS
+from agentrt.schema.tokens.masks import set_bits
 
 if TYPE_CHECKING:
     from agentrt.schema.grammar import Grammar
@@ -48,8 +49,7 @@ class GrammarMatcher:
         plan = self._plans[-1] or tuple(self._engine.budget.plan(current))
         self._plans[-1] = plan
         only = np.zeros(self._engine.vocabulary.words, dtype=np.uint32)
-        if plan:
-            only[plan[0] >> 5] = np.uint32(1 << (plan[0] & 31))
+        set_bits(only, [*plan[:1]])
         return Allowed(only, plan if self.jump else ())
 
     def _step(self, current: Configuration | None, token: int) -> Configuration | None:

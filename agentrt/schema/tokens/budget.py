@@ -16,6 +16,7 @@ from agentrt.schema.machine.shortest import has_dear_characters
 from agentrt.schema.machine.texts import StringText, Within
 from agentrt.schema.prepare import children
 from agentrt.schema.tokens.costs import TOO_DEAR, Costs
+from agentrt.schema.tokens.masks import set_bits
 from agentrt.schema.tokens.vocabulary import Vocabulary, pack
 
 if TYPE_CHECKING:
@@ -113,8 +114,7 @@ class Budget:
             return whole
         mask = pack(prices <= limit) & whole
         if self.machine.may_end(configuration):
-            for token in self.vocabulary.eos_ids:
-                mask[token >> 5] |= np.uint32(1 << (token & 31))
+            set_bits(mask, [*self.vocabulary.eos_ids])
         return mask if mask.any() else None
 
     def _dearest_token(
