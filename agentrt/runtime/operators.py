@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from agentrt.runtime.model.graph.kernels import TorchKernels
+from agentrt.runtime.native.replay import Replayed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agentrt.runtime.model.graph.kernels import Tensors
     from agentrt.runtime.native import Kernels
 
 
@@ -18,6 +22,9 @@ class NativeOperators(TorchKernels):
 
     def __init__(self, kernels: Kernels) -> None:
         self._kernels = kernels
+
+    def replayed(self, function: Callable[..., Tensors]) -> Callable[..., Tensors]:
+        return Replayed(self._kernels, function)
 
     def rms_norm(self, x: torch.Tensor, weight: torch.Tensor | None, eps: float) -> torch.Tensor:
         return self._kernels.rms_norm(x, _weight(x, weight), eps)

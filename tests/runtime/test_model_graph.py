@@ -11,7 +11,7 @@ from torch import Tensor
 
 from agentrt.runtime.model import record
 from agentrt.runtime.model.graph.codec import decode_graph, encode_graph
-from agentrt.runtime.model.graph.emit import Emitter
+from agentrt.runtime.model.graph.decoder import GraphDecoder
 from agentrt.runtime.model.graph.fuse import fuse
 from agentrt.runtime.model.graph.ir import Const, Dim, Graph, Node, Ref, Symbol
 from agentrt.runtime.model.graph.kernels import TorchKernels
@@ -47,11 +47,15 @@ def ops_of(graph: Graph) -> list[str]:
 
 
 def run(graph: Graph, constants: dict[str, torch.Tensor], size: StepSize) -> torch.Tensor:
-    emitter = Emitter(
-        constants=constants, products={}, kernels=TorchKernels(), device=torch.device("cpu")
-    )
     with torch.inference_mode():
-        return emitter.step(graph)(*inputs_of(size))
+        decoder = GraphDecoder(
+            graph,
+            constants=constants,
+            products={},
+            kernels=TorchKernels(),
+            device=torch.device("cpu"),
+        )
+        return decoder.run(*inputs_of(size))
 
 
 def rows(tokens: torch.Tensor) -> torch.Tensor:

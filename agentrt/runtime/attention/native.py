@@ -29,21 +29,23 @@ def _fields(kind: type, names: str) -> tuple[tuple[str, type], ...]:
 
 
 class _Batch(ctypes.Structure):
-    """`agentrt_attention_batch` of attention.c."""
+    """`agentrt_attention_batch` of kernels.h."""
 
     _fields_ = (
-        *_fields(ctypes.c_void_p, "slots tiles sequence visible kv_start"),
-        ("num_tiles", ctypes.c_int64),
+        *_fields(ctypes.c_void_p, "slots tiles sequence visible kv_start out_slots"),
+        *_fields(ctypes.c_int64, "num_tiles num_visible"),
     )
 
 
 class _Layer(ctypes.Structure):
-    """`agentrt_attention_layer` of attention.c."""
+    """`agentrt_attention_layer` of kernels.h; what a call sets is left to it."""
 
     _fields_ = (
-        *_fields(ctypes.c_void_p, "q k v out sinks"),
-        *_fields(ctypes.c_int64, "q_token q_head heads kv_heads dim v_dim window"),
+        *_fields(ctypes.c_void_p, "k v"),
+        *_fields(ctypes.c_int64, "heads kv_heads dim v_dim window"),
         *_fields(ctypes.c_float, "scale softcap"),
+        *_fields(ctypes.c_void_p, "q sinks out"),
+        *_fields(ctypes.c_int64, "q_token q_head"),
     )
 
 
@@ -68,6 +70,13 @@ class NativeAttention:
             kernels.threads * max(scratch(a.head_dim, a.v_head_dim) for a in kv_cache.layers)
         )
         self._most_rows = kernels.call.attention_rows()
+        # Filled anew by every plan, where they are: calls that are replayed find them again.
+        shapes = [_shape(layer) for layer in kv_cache.layers]
+        self._batches = {shape: _Batch() for shape in shapes}
+        self._calls = [
+            (ctypes.addressof(layer), ctypes.addressof(self._batches[shape]))
+            for layer, shape in zip(self._layers, shapes, strict=True)
+        ]
 
     @classmethod
     def unsupported(cls, layers: Sequence[LayerAttention]) -> list[str]:
@@ -87,22 +96,20 @@ class NativeAttention:
         self._kv_start = np.ascontiguousarray(layout.kv_indptr, dtype=np.int32)
         self._slots = np.ascontiguousarray(layout.kv_slots, dtype=np.int32)
         self._out_slots = np.ascontiguousarray(layout.out_slots, dtype=np.int64)
-        self._out_slots_at = self._out_slots.ctypes.data
-        self._seen = int(self._visible.sum(dtype=np.int64))
-        shapes = {(a.num_heads // a.num_kv_heads, a.num_kv_heads) for a in self._cache.layers}
         segments = list(_segments(layout))
-        self._tiles = {shape: self._cut(segments, *shape) for shape in shapes}
-        self._batches = {shape: self._batch(tiles) for shape, tiles in self._tiles.items()}
+        self._tiles = {shape: self._cut(segments, *shape) for shape in self._batches}
+        for shape, tiles in self._tiles.items():
+            self._fill(self._batches[shape], tiles)
 
-    def _batch(self, tiles: Int32Array) -> _Batch:
-        return _Batch(
-            slots=self._slots.ctypes.data,
-            tiles=tiles.ctypes.data,
-            sequence=self._sequence.ctypes.data,
-            visible=self._visible.ctypes.data,
-            kv_start=self._kv_start.ctypes.data,
-            num_tiles=len(tiles),
-        )
+    def _fill(self, batch: _Batch, tiles: Int32Array) -> None:
+        batch.slots = self._slots.ctypes.data
+        batch.tiles = tiles.ctypes.data
+        batch.sequence = self._sequence.ctypes.data
+        batch.visible = self._visible.ctypes.data
+        batch.kv_start = self._kv_start.ctypes.data
+        batch.out_slots = self._out_slots.ctypes.data
+        batch.num_tiles = len(tiles)
+        batch.num_visible = int(self._visible.sum(dtype=np.int64))
 
     def _cut(
         self, segments: list[tuple[int, int, int]], heads_each: int, kv_heads: int
@@ -128,32 +135,34 @@ class NativeAttention:
         sinks: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Writes k and v to the batch's slots, then attends. See AttentionBackend.run."""
-        shape, task = self._cache.layers[layer], self._layers[layer]
-        self._store(self._cache.k[layer], k)
-        self._store(self._cache.v[layer], v)
+        shape, (task, batch) = self._cache.layers[layer], self._calls[layer]
+        self._store(self._cache.k[layer], batch, k)
+        self._store(self._cache.v[layer], batch, v)
         if q.stride(-1) != 1:
             q = q.contiguous()
         if sinks is not None:
             sinks = sinks.float().contiguous()
-        out = torch.empty((q.shape[0], shape.num_heads, shape.v_head_dim))
-        task.q, task.q_token, task.q_head = q.data_ptr(), q.stride(0), q.stride(1)
-        task.out, task.sinks = out.data_ptr(), address(sinks)
+        out = self._kernels.empty((q.shape[0], shape.num_heads, shape.v_head_dim))
         self._kernels.call.attention(
-            ctypes.byref(task),
-            ctypes.byref(self._batches[task.heads // task.kv_heads, task.kv_heads]),
+            task,
+            batch,
+            q.data_ptr(),
+            q.stride(0),
+            q.stride(1),
+            address(sinks),
+            out.data_ptr(),
             self._scratch.data_ptr(),
-            float(self._seen) * shape.num_heads * (shape.head_dim + shape.v_head_dim),
             self._kernels.threads,
         )
         return out
 
-    def _store(self, pool: torch.Tensor, rows: torch.Tensor) -> None:
+    def _store(self, pool: torch.Tensor, batch: int, rows: torch.Tensor) -> None:
         if rows.stride(-1) != 1:
             rows = rows.contiguous()
         tokens, heads, dim = rows.shape
         self._kernels.call.store(
             pool.data_ptr(),
-            self._out_slots_at,
+            batch,
             rows.data_ptr(),
             tokens,
             heads,
@@ -161,6 +170,11 @@ class NativeAttention:
             rows.stride(0),
             rows.stride(1),
         )
+
+
+def _shape(layer: LayerAttention) -> tuple[int, int]:
+    """Query heads to a KV head, and KV heads: what the cutting of tiles depends on."""
+    return layer.num_heads // layer.num_kv_heads, layer.num_kv_heads
 
 
 def _layer(cache: KVCache, layer: int) -> _Layer:

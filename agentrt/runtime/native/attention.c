@@ -12,29 +12,11 @@
  * The unit of work is a tile of tokens times one KV head. The tile's tokens are neighbours in the
  * batch that share their first `shared` slots: blocks wholly inside are read once for all the
  * tile's rows, and then each sequence's rows go on alone. */
+#include "kernels.h"
 #include "parallel.h"
 #include "simd.h"
 
 enum { KEYS = 32, LANES = 4, ROWS = 48, GROUP = 3 };
-
-/* What a batch is, the same for every layer. */
-typedef struct {
-    const int32_t *slots;
-    const int32_t *tiles;    /* [tiles][3]: first token, last token + 1, shared length */
-    const int32_t *sequence; /* [tokens]: which sequence a token belongs to */
-    const int32_t *visible;  /* [tokens]: how many of its sequence's slots it sees */
-    const int32_t *kv_start; /* [sequences]: where in `slots` a sequence begins */
-    int64_t num_tiles;
-} agentrt_attention_batch;
-
-typedef struct {
-    const float *q, *k, *v; /* k, v: the pool's [slots][kv heads][dim] and [..][v_dim] */
-    float *out;             /* [tokens][heads][v_dim] */
-    const float *sinks;     /* [heads] or null */
-    int64_t q_token, q_head; /* strides of q, in floats */
-    int64_t heads, kv_heads, dim, v_dim, window; /* window 0: none */
-    float scale, softcap;                        /* softcap 0: none */
-} agentrt_attention_layer;
 
 typedef struct {
     const agentrt_attention_layer *layer;
@@ -337,22 +319,25 @@ int64_t agentrt_attention_scratch(int64_t dim, int64_t v_dim) {
     return round_up(dim * KEYS + ROWS * (KEYS + dim + round_up(v_dim, 8) + 2), 16);
 }
 
-/* One layer of a batch; `work` is about how many multiply-adds that is. */
-void agentrt_attention(const agentrt_attention_layer *layer, const agentrt_attention_batch *batch,
-                       float *scratch, double work, int threads) {
+void agentrt_attention(agentrt_attention_layer *layer, const agentrt_attention_batch *batch,
+                       const float *q, int64_t q_token, int64_t q_head, const float *sinks,
+                       float *out, float *scratch, int threads) {
+    layer->q = q, layer->q_token = q_token, layer->q_head = q_head;
+    layer->sinks = sinks, layer->out = out;
     int64_t heads_each = layer->heads / layer->kv_heads;
     job j = {layer, batch, scratch, agentrt_attention_scratch(layer->dim, layer->v_dim), 0, 0};
     j.heads_at_once = heads_each < ROWS ? heads_each : ROWS;
     j.head_parts = (heads_each + ROWS - 1) / ROWS;
     int64_t units = batch->num_tiles * layer->kv_heads * j.head_parts;
+    double work = (double)batch->num_visible * layer->heads * (layer->dim + layer->v_dim);
     parallel_for(threads_for(work, threads), units, 1, attend, &j);
 }
 
-/* Copies k or v, [tokens] rows of [heads][dim] with strides in floats, to their slots. */
-void agentrt_store(float *pool, const int64_t *slots, const float *rows, int64_t tokens,
-                   int64_t heads, int64_t dim, int64_t token_stride, int64_t head_stride) {
+void agentrt_store(float *pool, const agentrt_attention_batch *batch, const float *rows,
+                   int64_t tokens, int64_t heads, int64_t dim, int64_t token_stride,
+                   int64_t head_stride) {
     for (int64_t t = 0; t < tokens; t++)
         for (int64_t h = 0; h < heads; h++)
-            memcpy(pool + (slots[t] * heads + h) * dim, rows + t * token_stride + h * head_stride,
-                   (size_t)dim * sizeof(float));
+            memcpy(pool + (batch->out_slots[t] * heads + h) * dim,
+                   rows + t * token_stride + h * head_stride, (size_t)dim * sizeof(float));
 }

@@ -16,7 +16,7 @@ from agentrt.runtime.native.threads import usable_cores
 
 if TYPE_CHECKING:
     import ctypes
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from agentrt.runtime.native.linear import Kind
 
@@ -34,6 +34,8 @@ class Kernels:
 
     def __init__(self, library: ctypes.CDLL, *, threads: int | None = None) -> None:
         self.call = SimpleNamespace(**bind(library))
+        self.empty: Callable[[Sequence[int]], torch.Tensor] = torch.empty
+        """Makes room for a result, float32."""
         self.threads = threads or usable_cores()
         self._local = threading.local()
 
@@ -42,11 +44,16 @@ class Kernels:
 
     def workspace(self, size: int) -> int:
         """The address of `size` bytes, 64-byte aligned, this thread's until it asks again."""
-        held: torch.Tensor | None = getattr(self._local, "workspace", None)
+        held = self.workspace_memory
         if held is None or held.nbytes < size:
             held = torch.empty(size, dtype=torch.uint8)
             self._local.workspace = held
         return held.data_ptr()
+
+    @property
+    def workspace_memory(self) -> torch.Tensor | None:
+        """What this thread's workspace lies in."""
+        return getattr(self._local, "workspace", None)
 
     def pack_f32(
         self, weights: Sequence[torch.Tensor], bias: Sequence[torch.Tensor | None] | None = None
@@ -117,7 +124,7 @@ class Kernels:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """x + y, of one shape, and its rms_norm; float32. Neither x nor y is changed."""
         y = checked(y, "the second input", _F32, weight.shape[-1])
-        total = torch.empty_like(y)
+        total = self.empty(y.shape)
         return total, self._normalised(x, y, total, weight, eps)
 
     def _normalised(
@@ -130,7 +137,7 @@ class Kernels:
     ) -> torch.Tensor:
         dim = weight.shape[-1]
         x = checked(x, "the input", _F32, dim)
-        out = torch.empty_like(x)
+        out = self.empty(x.shape)
         self.call.rms_norm(
             x.data_ptr(),
             address(residual),
@@ -148,7 +155,7 @@ class Kernels:
         """activation(gate) * up of float32 [..., 2 * I], gate first; [..., I]."""
         dim = gate_up.shape[-1] // 2
         x = checked(gate_up, "the input", _F32, 2 * dim)
-        out = x.new_empty((*x.shape[:-1], dim))
+        out = self.empty((*x.shape[:-1], dim))
         kind = _ACTIVATIONS.index(activation)
         self.call.gate(x.data_ptr(), out.data_ptr(), out.numel() // dim, dim, kind, self.threads)
         return out

@@ -31,9 +31,12 @@ _SIGNATURES = {
     "agentrt_rotate": ("pppnnnnni", ""),
     "agentrt_attention_rows": ("", "n"),
     "agentrt_attention_scratch": ("nn", "n"),
-    "agentrt_attention": ("pppdi", ""),
+    "agentrt_attention": ("pppnnpppi", ""),
     "agentrt_store": ("pppnnnnn", ""),
+    "agentrt_replay": ("pn", ""),
 }
+REPLAYABLE = ("linear_f32", "linear_int", "rms_norm", "gate", "rotate", "store", "attention")
+"""The functions that `replay` can call, in the order in which replay.c numbers them."""
 
 
 def bind(library: ctypes.CDLL) -> dict[str, Callable[..., int]]:
@@ -45,6 +48,11 @@ def bind(library: ctypes.CDLL) -> dict[str, Callable[..., int]]:
         function.restype = _TYPES[result] if result else None
         functions[name.removeprefix("agentrt_")] = function
     return functions
+
+
+def argument_types(name: str) -> str:
+    """The letters of a function's arguments."""
+    return _SIGNATURES[f"agentrt_{name}"][0]
 
 
 def address(tensor: torch.Tensor | None) -> int | None:

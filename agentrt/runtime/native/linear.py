@@ -57,7 +57,7 @@ class PackedLinear:
         """float32 [..., in_features] to [..., out_features], into `out` (contiguous) if given."""
         x = checked(x, "the input", torch.float32, self.in_features)
         if out is None:
-            out = x.new_empty((*x.shape[:-1], self.out_features))
+            out = self._kernels.empty((*x.shape[:-1], self.out_features))
         rows = math.prod(x.shape[:-1])
         kernels, threads = self._kernels, self._kernels.threads
         pointers = self.weight.data_ptr(), address(self.bias), x.data_ptr(), out.data_ptr()

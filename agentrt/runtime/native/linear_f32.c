@@ -2,6 +2,7 @@
  * 0, and last y + bias, whatever tile computes it: its bits do not depend on the other rows.
  *
  * Packed weights: [n / 16][k][16], a strip of 16 channels at a time, zero rows to fill the last. */
+#include "kernels.h"
 #include "parallel.h"
 #include "simd.h"
 
@@ -82,7 +83,6 @@ static void multiply(void *task, int worker, int64_t from, int64_t to) {
     for (; from < to; from++) multiply_strip(t, from);
 }
 
-/* out [rows][channels] = x [rows][inputs] times the packed weights, plus bias if there is one. */
 void agentrt_linear_f32(const float *weights, const float *bias, const float *x, float *out,
                         int64_t rows, int64_t inputs, int64_t channels, int threads) {
     product t = {weights, bias, x, out, rows, inputs, channels};

@@ -16,6 +16,7 @@
  * A step of a product meets 4 bytes of a row's activations: 2 values of 16 bits or 4 of 8 bits. The
  * nibbles of 32 packed bytes are 4 steps of the first kind, in order, or 2 of the second, whose
  * values then come in the order 0 4 1 5, 2 6 3 7: that is how vi_store8 lays activations out. */
+#include "kernels.h"
 #include "parallel.h"
 #include "simd.h"
 
@@ -269,7 +270,6 @@ int64_t agentrt_linear_int_workspace(int64_t rows, int64_t inputs, int k, int th
     return rows * blocks * (act_bytes(k) + 8) + threads * strip_bytes(blocks, k);
 }
 
-/* out [rows][channels] = x [rows][inputs] times the packed weights, plus bias if there is one. */
 void agentrt_linear_int(const void *weights, const float *bias, const float *x, float *out,
                         uint8_t *workspace, int64_t rows, int64_t inputs, int64_t channels, int k,
                         int threads) {

@@ -1,4 +1,5 @@
 /* The small operators between the products, row by row: each row's arithmetic is its own. */
+#include "kernels.h"
 #include "parallel.h"
 #include "simd.h"
 
@@ -49,8 +50,6 @@ static void norm_rows(void *task, int worker, int64_t from, int64_t to) {
     }
 }
 
-/* out = x / sqrt(mean(x^2) + eps) * weight, over rows of `dim`. With `residual`, x + residual is
- * written to `sum` first and normalised in place of x; `sum` may be x or residual. */
 void agentrt_rms_norm(const float *x, const float *residual, float *sum, const float *weight,
                       float *out, int64_t rows, int64_t dim, float eps, int threads) {
     rowwise t = {.x = x, .residual = residual, .sum = sum, .weight = weight, .out = out, .dim = dim,
@@ -84,7 +83,6 @@ static void gate_rows(void *task, int worker, int64_t from, int64_t to) {
     }
 }
 
-/* out [rows][dim] = activation(gate) * up of rows [gate | up]; 0 is silu, 1 gelu by tanh. */
 void agentrt_gate(const float *gate_up, float *out, int64_t rows, int64_t dim, int activation,
                   int threads) {
     rowwise t = {.x = gate_up, .out = out, .dim = dim, .activation = activation};
@@ -110,8 +108,6 @@ static void rotate_rows(void *task, int worker, int64_t from, int64_t to) {
     }
 }
 
-/* Rotates the first `dim` values of every head in place, halves paired (RoFormer, arXiv:2104.09864,
- * in the layout of GPT-NeoX); cos and sin are [tokens][dim], the strides of x in floats. */
 void agentrt_rotate(float *x, const float *cos, const float *sin, int64_t tokens, int64_t heads,
                     int64_t dim, int64_t token_stride, int64_t head_stride, int threads) {
     rowwise t = {.out = x, .cos = cos, .sin = sin, .dim = dim, .heads = heads,

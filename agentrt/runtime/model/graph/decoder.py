@@ -32,14 +32,22 @@ class GraphDecoder:
     ) -> None:
         emitter = Emitter(constants=constants, products=products, kernels=kernels, device=device)
         self.calls_per_step = len(graph.nodes)
-        self._step = emitter.step(graph)
+        self._code = emitter.step(graph)
         self._namespace = emitter.namespace
+        self._renew()
 
     def attach(self, backend: AttentionBackend) -> None:
         self._namespace["attend"] = backend.run
+        self._renew()
 
     def detach(self) -> None:
         self._namespace.pop("attend", None)
+        self._renew()
+
+    def _renew(self) -> None:
+        """Defines the step afresh: what the last one has recorded is of another backend."""
+        exec(self._code, self._namespace)
+        self._step = self._namespace["step"]
 
     def run(
         self, token_ids: torch.Tensor, positions: torch.Tensor, rows: torch.Tensor

@@ -9,6 +9,8 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Tensors = tuple[torch.Tensor, ...]
+
 RMS_NORM = "agentrt.rms_norm"
 ADD_RMS_NORM = "agentrt.add_rms_norm"
 GATE = "agentrt.gate"
@@ -23,6 +25,14 @@ _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 class Kernels(Protocol):
     """Fused operations. Results are contiguous; arguments may be strided unless said otherwise."""
+
+    def replayed(self, function: Callable[..., Tensors], /) -> Callable[..., Tensors]:
+        """A cheaper way to call function(sizes, *tensors), or the function itself.
+
+        It calls these operations, products and attention, and looks at tensors in other ways. For
+        equal `sizes`, the first of them the number of tokens, its arguments have equal layouts.
+        """
+        ...
 
     def rms_norm(self, x: torch.Tensor, weight: torch.Tensor | None, eps: float, /) -> torch.Tensor:
         """x / sqrt(mean(x^2) + eps) * weight over the last dimension, in x's shape."""
@@ -53,6 +63,9 @@ class Kernels(Protocol):
 
 class TorchKernels:
     """The fused operations as the chains of torch operations that they stand for."""
+
+    def replayed(self, function: Callable[..., Tensors]) -> Callable[..., Tensors]:
+        return function
 
     def rms_norm(self, x: torch.Tensor, weight: torch.Tensor | None, eps: float) -> torch.Tensor:
         x = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
