@@ -13,6 +13,9 @@ from agentrt.runtime.attention.reference import TorchAttention
 from agentrt.runtime.batch import Layout
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agentrt.runtime.attention.base import AttentionBackend
     from agentrt.runtime.model import Model
 
 
@@ -31,10 +34,16 @@ class Sequence:
 class Driver:
     """A KV pool whose free slots come in random order, and a Model that writes to it."""
 
-    def __init__(self, model: Model, slots: int = 256, seed: int = 0) -> None:
+    def __init__(
+        self,
+        model: Model,
+        slots: int = 256,
+        seed: int = 0,
+        attention: Callable[[KVCache], AttentionBackend] = TorchAttention,
+    ) -> None:
         self.model = model
         cache = KVCache(model.layers, num_slots=slots, dtype=model.dtype, device=model.device)
-        model.attach(TorchAttention(cache))
+        model.attach(attention(cache))
         self._free = np.random.default_rng(seed).permutation(slots).tolist()
 
     def layout(self, *work: tuple[Sequence, int]) -> Layout:

@@ -5,22 +5,31 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 
 from agentrt.errors import ModelCorrupt
+from agentrt.runtime.attention.native import NativeAttention
+from agentrt.runtime.attention.reference import TorchAttention
 from agentrt.runtime.model import Model, NotCapturable, record
 from agentrt.runtime.model.graph import capture as capture_module
 from agentrt.runtime.model.graph.kernels import TorchKernels
 from agentrt.runtime.model.linears import LinearGroup, Product, separate_products
 from agentrt.runtime.model.recording import Recording, load_recording
+from agentrt.runtime.native import replay as replay_module
+from agentrt.runtime.operators import NativeOperators
 from tests.runtime.decoding import Driver, Sequence
 from tests.runtime.model_zoo import ARCHITECTURES, build, config_of, eager_logits, plain
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from agentrt.runtime.attention.base import AttentionBackend, KVCache
+    from agentrt.runtime.native import Kernels
 
 CPU = torch.device("cpu")
 TOKENS = [(7 * i * i + 3 * i + 5) % 101 for i in range(23)]
@@ -41,15 +50,47 @@ def recording_of(name: str) -> Recording:
     return _recordings[name]
 
 
-def decoded(model: Model) -> torch.Tensor:
+def decoded(
+    model: Model, attention: Callable[[KVCache], AttentionBackend] = TorchAttention
+) -> torch.Tensor:
     """Logits of a prompt in chunks, then token by token, beside another sequence."""
-    driver, sequence, other = Driver(model), Sequence(TOKENS), Sequence(TOKENS[::-1])
+    driver = Driver(model, attention=attention)
+    sequence, other = Sequence(TOKENS), Sequence(TOKENS[::-1])
     driver.step((other, 4))
     driver.step((sequence, 13), (other, 1))
     driver.step((sequence, 4), (other, 6))
     for _ in range(6):
         driver.step((sequence, 1))
     return sequence.all_logits()
+
+
+def biases(group: LinearGroup) -> list[torch.Tensor] | None:
+    if group.bias is None:
+        return None
+    return list(group.bias.split([len(weight) for weight in group.weights]))
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen2", "qwen3", "phi3", "gemma3", "mixtral"])
+def test_lists_of_kernel_calls_change_no_bit(
+    name: str, kernels: Kernels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = recording_of(name).model(
+        device=CPU,
+        products=lambda group: kernels.pack_f32(group.weights, biases(group)),
+        kernels=NativeOperators(kernels),
+    )
+    replays: list[int] = []
+    replay = replay_module._CallList.replay
+    monkeypatch.setattr(
+        replay_module._CallList, "replay", lambda *a: replays.append(1) or replay(*a)
+    )
+    # Twice: each time into a new pool, of which the lists of the last one know nothing.
+    attention = partial(NativeAttention, kernels)
+    listed = [decoded(model, attention) for _ in range(2)]
+    assert replays
+    monkeypatch.setattr(replay_module, "MOST_TOKENS", 0)
+    called = decoded(model, attention)
+    assert all(torch.equal(logits, called) for logits in listed)
 
 
 @pytest.mark.parametrize("name", list(ARCHITECTURES))
