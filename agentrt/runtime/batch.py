@@ -7,7 +7,7 @@ The scheduler's decision becomes one `Batch`; an executor (the decoder, or the s
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -64,8 +64,7 @@ class Layout:
         return len(self.q_indptr) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class SampleRow:
+class SampleRow(NamedTuple):  # tuples: one of them is made for every token that is chosen
     """Choose one token from the logits of flat row `row`.
 
     `position` is the position the chosen token will take (the counter of its random stream);
@@ -101,8 +100,7 @@ class Batch:
     score_targets: Int64Array = field(default_factory=_no_rows)  # [S]
 
 
-@dataclass(frozen=True, slots=True)
-class Sampled:
+class Sampled(NamedTuple):
     """One chosen token. `error` set means the row could not be sampled and why; the others could.
 
     `logprob` and `top` are of the model's own distribution; `logprob` is NaN when neither

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,8 +76,8 @@ class Engine:
         decision = self._scheduler.schedule(self._clock())
         self._settle(decision)
         if decision.work:
-            batch = self._batch(decision)
-            self._commit(decision, batch, self._executor.execute(batch))
+            batch, choices = self._batch(decision)
+            self._commit(decision, choices, batch, self._executor.execute(batch))
         self.stats = self._snapshot()
 
     def add(self, jobs: Sequence[Job]) -> None:
@@ -94,7 +95,9 @@ class Engine:
                 del self._jobs[job.request]
                 self._say(job, Finished(error))
             else:
-                self._report(job, computed=0)  # what it may say can be certain already
+                self._report(
+                    job, computed=0, now=self._clock()
+                )  # what it may say can be certain already
 
     def _recall(self, request: Request, scores: PromptScores) -> None:
         """Spares a job the prompt scores that were found out before and are still cached."""
@@ -166,41 +169,51 @@ class Engine:
             job = self._jobs.pop(request)
             self._say(job, Finished(job.crowded_out(self._cache.pinned, self._pool.num_slots)))
 
-    def _batch(self, decision: Decision) -> Batch:
-        """The decision as arrays: rows to sample from and rows to score, by flat index."""
+    def _batch(self, decision: Decision) -> tuple[Batch, list[int]]:
+        """The decision as arrays: rows to sample from and rows to score, by flat index; and how
+        many of the samples are whose."""
         arrays = layout(decision)
         samples: list[SampleRow] = []
+        choices: list[int] = []
         rows: list[Int64Array] = [np.zeros(0, np.int64)]
         targets: list[Int64Array] = [np.zeros(0, np.int64)]
-        for work, first in zip(decision.work, arrays.q_indptr.tolist(), strict=False):
-            job = self._jobs[work.request]
-            job.on_scheduled(self._clock())
-            samples += job.sample_rows(work.start, work.end, first)
+        now = self._clock()
+        for (request, start, end), first in zip(
+            decision.work, arrays.q_indptr.tolist(), strict=False
+        ):
+            job = self._jobs[request]
+            job.on_scheduled(now)
+            chosen = job.sample_rows(start, end, first)
+            choices.append(len(chosen))
+            samples += chosen
             if job.scores is not None:
-                wanted = job.scores.rows(work.start, work.end)
-                rows.append(wanted + (first - work.start))
+                wanted = job.scores.rows(start, end)
+                rows.append(wanted + (first - start))
                 targets.append(job.scores.targets(wanted))
-        return Batch(arrays, tuple(samples), np.concatenate(rows), np.concatenate(targets))
+        scored = np.concatenate(rows), np.concatenate(targets)
+        return Batch(arrays, tuple(samples), *scored), choices
 
-    def _commit(self, decision: Decision, batch: Batch, result: StepResult) -> None:
+    def _commit(
+        self, decision: Decision, choices: list[int], batch: Batch, result: StepResult
+    ) -> None:
         """Gives every job what the step found out for it; ends those that are done."""
         sampled, scores = iter(result.sampled), iter(result.scores.tolist())
         self._scores.forget(batch.layout.out_slots)
         now, written = self._clock(), 0
-        for work in decision.work:
-            job = self._jobs[work.request]
+        for (request, start, end), count in zip(decision.work, choices, strict=True):
+            job = self._jobs[request]
             if job.scores is not None:
-                job.on_scored(work.start, work.end, scores)
-                self._scores.remember(*job.scores.by_slot(work.start, work.end))
-            chosen = [next(sampled) for _ in range(job.choices_at(work.end))]
-            if chosen:
+                job.on_scored(start, end, scores)
+                self._scores.remember(*job.scores.by_slot(start, end))
+            if count:
+                chosen = tuple(islice(sampled, count))
                 written += job.on_sampled(chosen, self._scheduler.truncate, now)
-            self._report(job, computed=work.end)
+            self._report(job, computed=end, now=now)
         self._meter.step(now, written)
 
-    def _report(self, job: Job, *, computed: int) -> None:
+    def _report(self, job: Job, *, computed: int, now: float) -> None:
         """Tells the caller what is new, and lets the job go if that was all."""
-        ended = job.ended(computed, self._clock())
+        ended = job.ended(computed, now)
         chunk = job.take_chunk()
         if chunk is not None:
             self._say(job, chunk)

@@ -115,10 +115,6 @@ class Job:
         if self._phases.scheduled is None:
             self._phases.scheduled = now
 
-    def choices_at(self, end: int) -> int:
-        """How many tokens in a row can be chosen when those up to `end` are computed."""
-        return self._decoding.choices_at(end)
-
     def sample_rows(self, start: int, end: int, first: int) -> list[SampleRow]:
         """What to choose, the tokens [start, end) being computed in flat rows from `first` on."""
         return self._decoding.sample_rows(start, end, first)

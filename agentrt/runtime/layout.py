@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,15 +19,17 @@ if TYPE_CHECKING:
 def layout(decision: Decision) -> Layout:
     """The step's arrays; copies, so they stay right whatever happens to the requests."""
     work = decision.work
-    starts = np.fromiter((w.start for w in work), np.int64, len(work))
-    ends = np.fromiter((w.end for w in work), np.int64, len(work))
+    starts = np.array([start for _, start, _ in work], np.int64)
+    ends = np.array([end for _, _, end in work], np.int64)
     q_indptr, kv_indptr = _offsets(ends - starts), _offsets(ends)
-    kv_slots = _joined([w.request.slots[: w.end] for w in work])
+    kv_slots = _joined([request.slots[:end] for request, _, end in work])
     # Row i of sequence b sits at position starts[b] + i, and at kv_indptr[b] + that in kv_slots.
     rows = np.arange(q_indptr[-1], dtype=np.int64)
     positions = rows + np.repeat(starts - q_indptr[:-1], ends - starts)
     return Layout(
-        token_ids=_joined([w.request.tokens(w.start, w.end) for w in work]).astype(np.int64),
+        token_ids=np.fromiter(
+            chain.from_iterable([r.token_ids[start:end] for r, start, end in work]), np.int64
+        ),
         positions=positions,
         out_slots=kv_slots[positions + np.repeat(kv_indptr[:-1], ends - starts)].astype(np.int64),
         q_indptr=q_indptr.astype(np.int32),

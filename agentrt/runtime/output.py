@@ -30,6 +30,7 @@ class Output:
     ) -> None:
         self.max_tokens = max_tokens
         self._params = params
+        self._wants_logprobs = params.logprobs or params.top_logprobs > 0
         self._eos_token_ids = eos_token_ids
         self._codec = codec
         self._ids: list[int] = []
@@ -76,10 +77,6 @@ class Output:
     @property
     def stopped_by(self) -> str | int | None:
         return self._stops.stopped_by
-
-    @property
-    def _wants_logprobs(self) -> bool:
-        return self._params.logprobs or self._params.top_logprobs > 0
 
     def push(
         self,

@@ -48,7 +48,9 @@ class StopChecker:
     def push(self, token_id: int, text: str) -> None:
         """Takes in one token and the text it completes; afterwards `finish_reason` may be set."""
         self._tokens += 1
-        if self._read(text):
+        if not self._stops:
+            self._held += text
+        elif self._read(text):
             return
         if token_id in self._stop_ids and self._tokens >= self._min_tokens:
             self._held = self._held[: len(self._held) - len(text)]
@@ -90,7 +92,11 @@ class StopChecker:
 
     def _release(self) -> None:
         """Makes certain all but the longest end with which a stop string begins."""
-        certain = len(self._held) - max((stop.matched for stop in self._stops), default=0)
+        if not self._stops:
+            self.text += self._held
+            self._held = ""
+            return
+        certain = len(self._held) - max(stop.matched for stop in self._stops)
         self.text += self._held[:certain]
         self._held = self._held[certain:]
 

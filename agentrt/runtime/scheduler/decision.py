@@ -45,4 +45,4 @@ class Decision:
 
     @property
     def num_tokens(self) -> int:
-        return sum(end - start for _, start, end in self.work)
+        return sum([end - start for _, start, end in self.work])

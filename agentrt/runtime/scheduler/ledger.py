@@ -66,7 +66,7 @@ class SlotLedger:
         Prompt tokens go to the tree at once, before their KV is written: whoever reads them does so
         in the same step or a later one, and within a step every layer writes before it attends.
         """
-        slots = self._allocate(sum(n for _, n in wanted))
+        slots = self._allocate(sum([n for _, n in wanted]))
         work: list[Work] = []
         given = 0
         for request, n in wanted:
