@@ -95,9 +95,8 @@ class Engine:
                 del self._jobs[job.request]
                 self._say(job, Finished(error))
             else:
-                self._report(
-                    job, computed=0, now=self._clock()
-                )  # what it may say can be certain already
+                # What it may say can be certain already.
+                self._report(job, computed=0, now=self._clock())
 
     def _recall(self, request: Request, scores: PromptScores) -> None:
         """Spares a job the prompt scores that were found out before and are still cached."""

@@ -56,8 +56,8 @@ class RunningSet:
 
     def arrange(self, work: Iterable[Work]) -> Arranged:
         """The work in batch order, and the groups worth attending together: see `Decision`."""
-        todo = {w[0].arrival: w for w in work}
-        only_output = all([start >= request.prompt_len for request, start, _ in todo.values()])
+        todo = {w.request.arrival: w for w in work}
+        only_output = all(start >= request.prompt_len for request, start, _ in todo.values())
         if self._groups is not None and only_output and len(todo) == len(self._arrivals):
             return tuple([todo[arrival] for arrival in self._arrivals]), self._groups
         ordered, groups = _arranged(
