@@ -158,6 +158,10 @@ class _Recorder(TorchDispatchMode):
         super().__exit__(*error)
         self._kernels.call, self._kernels.empty = self._before
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # there is nothing of torch.compile's to skip, and asking it imports all of it
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
@@ -234,9 +238,9 @@ class _KeptMemory:
         free = self._free.setdefault(size, [])
         block = free.pop() if free else self._new(size)
         # A tensor's storage holds on to the array it is made from: this one goes when it goes.
-        lent = block[:]
+        lent = block.reshape(tuple(shape))
         weakref.finalize(lent, free.append, block).atexit = False
-        return torch.from_numpy(lent).view(tuple(shape))
+        return torch.from_numpy(lent)
 
     def _new(self, size: int) -> Float32Array:
         line = 16  # floats

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ from tests.runtime.native.test_attention import layout_of, make_sequences
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from agentrt.runtime.native import Kernels
 
@@ -143,3 +146,21 @@ def test_calls_of_another_thread_are_not_recorded(kernels: Kernels) -> None:
             wanted = kernels.rms_norm(kernels.rms_norm(x, norm, 1e-6), norm, 1e-6)
             assert torch.equal(replayed((2,), x)[0], wanted)
     assert len(others) == 2  # the third time nothing but the two calls was made
+
+
+def test_recording_does_not_load_what_takes_seconds(build_dir: Path) -> None:
+    program = f"""
+import sys, torch
+from pathlib import Path
+from agentrt.runtime.native import load
+from agentrt.runtime.native.replay import Replayed
+kernels = load(Path({str(build_dir)!r}))
+norm = torch.ones(8)
+replayed = Replayed(kernels, lambda sizes, x: (kernels.rms_norm(x, norm, 1e-6),))
+with torch.inference_mode():
+    for _ in range(3):
+        replayed((1,), torch.ones(1, 8))
+assert replayed._lists[1,] is not None
+assert "torch._dynamo" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
