@@ -80,9 +80,9 @@ def test_lists_of_kernel_calls_change_no_bit(
         kernels=NativeOperators(kernels),
     )
     replays: list[int] = []
-    replay = replay_module._CallList.replay
+    replay = replay_module.CallList.replay
     monkeypatch.setattr(
-        replay_module._CallList, "replay", lambda *a: replays.append(1) or replay(*a)
+        replay_module.CallList, "replay", lambda *a: replays.append(1) or replay(*a)
     )
     # Twice: each time into a new pool, of which the lists of the last one know nothing.
     attention = partial(NativeAttention, kernels)

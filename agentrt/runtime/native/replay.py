@@ -49,7 +49,7 @@ class Replayed:
     def __init__(self, kernels: Kernels, function: Callable[..., Tensors]) -> None:
         self._kernels = kernels
         self._function = function
-        self._lists: dict[Hashable, _CallList | None] = {}  # None: came once
+        self._lists: dict[Hashable, CallList | None] = {}  # None: came once
         self._is_replayable = True
 
     def __call__(self, sizes: tuple[Any, ...], *inputs: torch.Tensor) -> Tensors:
@@ -73,7 +73,7 @@ class Replayed:
             self._keep(sizes, calls)
         return outputs  # replays write theirs to other memory
 
-    def _keep(self, sizes: Hashable, calls: _CallList | None) -> None:
+    def _keep(self, sizes: Hashable, calls: CallList | None) -> None:
         if len(self._lists) == _MOST_KEPT:
             self._lists.clear()
         self._lists[sizes] = calls
@@ -97,7 +97,7 @@ class _Patch:
     offsets: Int64Array
 
 
-class _CallList:
+class CallList:
     """Kernel calls in order, and which of their arguments are other ones every time."""
 
     def __init__(
@@ -194,7 +194,7 @@ class _Recorder(TorchDispatchMode):
         if self._kernels.workspace_memory is not self._workspaces[-1]:  # it has grown
             self._workspaces.append(self._kernels.workspace_memory)
 
-    def finish(self, inputs: Tensors, outputs: Tensors) -> _CallList | None:
+    def finish(self, inputs: Tensors, outputs: Tensors) -> CallList | None:
         """The list of calls; None where replaying it would not be all that was done."""
         homes = [output.untyped_storage().data_ptr() for output in outputs]
         if not self._is_complete or not self._memory.blocks.keys() >= set(homes):
@@ -202,7 +202,7 @@ class _Recorder(TorchDispatchMode):
         words = np.array(self._words, np.int64)
         blocks = {home: self._memory.blocks[home] for home in homes}
         numbers = {home: number for number, home in enumerate(blocks)}
-        return _CallList(
+        return CallList(
             self._kernels,
             words,
             inputs=[self._patch(words, *_extent(tensor)) for tensor in inputs],
