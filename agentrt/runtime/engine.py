@@ -13,6 +13,7 @@ from agentrt.errors import AgentrtError
 from agentrt.runtime.batch import Batch
 from agentrt.runtime.crossing import Finished
 from agentrt.runtime.layout import layout
+from agentrt.runtime.lookup import price_of_a_row
 from agentrt.runtime.slot_scores import SlotScores
 from agentrt.runtime.stats import Meter, RuntimeStats
 
@@ -36,6 +37,7 @@ class Engine:
     """Serves jobs, one batch a step. Only its own thread may touch it.
 
     Without `reuse` what one job computed is forgotten when it ends, and never serves another.
+    Without `lookup` no text is guessed from what was written before.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Engine:
         pool: SlotPool,
         *,
         reuse: bool = True,
+        lookup: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._executor = executor
@@ -53,6 +56,7 @@ class Engine:
         self._cache = cache
         self._pool = pool
         self._reuse = reuse
+        self._spare_rows = executor.spec.spare_rows if lookup else 0
         self._clock = clock
         self._jobs: dict[Request, Job] = {}
         self._pins: dict[Reply, Pin] = {}
@@ -187,6 +191,7 @@ class Engine:
         sampled, scores = iter(result.sampled), iter(result.scores.tolist())
         self._scores.forget(batch.layout.out_slots)
         now, written = self._clock(), 0
+        row_price = price_of_a_row(len(decision.work), self._spare_rows)
         for work in decision.work:
             job = self._jobs[work.request]
             if job.scores is not None:
@@ -194,7 +199,9 @@ class Engine:
                 self._scores.remember(*job.scores.by_slot(work.start, work.end))
             chosen = [next(sampled) for _ in range(job.choices_at(work.end))]
             if chosen:
-                written += job.on_sampled(chosen, self._scheduler.truncate, now)
+                written += job.on_sampled(
+                    chosen, self._scheduler.truncate, row_price=row_price, now=now
+                )
             self._report(job, computed=work.end)
         self._meter.step(now, written)
 
