@@ -74,7 +74,7 @@ def test_drafts_are_what_a_plain_search_finds(seed: int) -> None:
 
 
 def searched(tokens: list[int], price: float, most: int) -> list[int]:
-    """Token by token: every earlier place, the one that agrees for longest, while it is worth it."""
+    """Token by token: of every earlier place the one that agrees for longest, while worth it."""
     said, worth = list(tokens), 1.0
     place, length = 0, 0
     for end in range(2, len(tokens)):
