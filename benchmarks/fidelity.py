@@ -51,6 +51,7 @@ def ways(prompt_tokens: int, tokens: int) -> dict[str, Way]:
         "warm cache": Way(warm=True),
         "cache off": Way({"cache": False}),
         "alone": Way(together=1),
+        "alone, nothing looked up": Way({"lookup": False}, together=1),
         "chunks of 64": Way({"max_step_tokens": 64}),
         "unchunked": Way({"max_step_tokens": None}),
         "retractions": Way({"kv_tokens": small_pool}),

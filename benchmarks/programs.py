@@ -22,7 +22,7 @@ from rich.progress import Progress
 
 from benchmarks import data
 from benchmarks.peers.process import started
-from benchmarks.peers.registry import PEERS
+from benchmarks.peers.registry import OURS, PEERS
 from benchmarks.report import console, finish, given, listed, options, show
 from benchmarks.workloads import WORKLOADS
 
@@ -91,7 +91,7 @@ def best(runs: list[Figures]) -> Figures | None:
 def ratio(by_engine: Figures) -> float | None:
     """agentrt's programs per second over those of its best peer."""
     rates = {engine: figures["programs_per_s"] for engine, figures in by_engine.items()}
-    ours = rates.pop("agentrt", None)
+    ours, rates = rates.get("agentrt"), {e: r for e, r in rates.items() if e not in OURS}
     return ours / max(rates.values()) if ours and rates else None
 
 

@@ -46,4 +46,4 @@ def make_engine(executor: Executor, config: RuntimeConfig) -> Engine:
             max_passed_over=config.max_passed_over,
         ),
     )
-    return Engine(executor, scheduler, cache, pool, reuse=config.cache)
+    return Engine(executor, scheduler, cache, pool, reuse=config.cache, lookup=config.lookup)

@@ -130,6 +130,10 @@ class ModelSpec:
     context_length: int
     eos_token_ids: frozenset[int]
     kv_bytes_per_token: int
+    spare_rows: int = 0
+    """How many rows could be computed while a step reads the weights: a step of n rows takes as
+    long as n + spare_rows of them. 0 where a row's bits depend on the others beside it, for there
+    a guess could change the answer."""
 
 
 class Executor(Protocol):

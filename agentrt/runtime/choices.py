@@ -1,15 +1,17 @@
-"""The tokens that a request's next step chooses: one, and more where the text can only go one way.
+"""The tokens that a request's next step chooses: one, and more where it is known what they may be.
 
 Text that can only be one thing can still be cut into tokens in several ways, and which of them the
 model takes is part of what it goes on from. So the tokens of such a text are guessed, computed
 behind one another in one step, and each is checked against what the model chooses in its place: the
 answer is the one that is given without guesses, in fewer steps. Checking a draft of tokens in one
 forward pass is the idea of "Fast Inference from Transformers via Speculative Decoding" (Leviathan
-et al., ICML 2023); here the draft is the constraint's.
+et al., ICML 2023). Here the draft is the constraint's, or, where the text is free, what followed
+the same tokens before (`agentrt.runtime.lookup`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
 _MOST_GUESSED = 32  # tokens; what is guessed wrong was computed for nothing
 
+Draft = Callable[[int], "list[int]"]
+"""At most so many tokens that may follow what is written."""
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -28,10 +33,21 @@ class Choice:
 
     mask: Bitmask | None = None
     guess: int | None = None
+    forced: bool = False
+    """The guess writes what the text can only be."""
+
+
+def free_choices(draft: Draft, tokens_left: int) -> list[Choice]:
+    """The next choice of a text that may be anything, and those behind it if the draft is right.
+
+    The last of them has no guess.
+    """
+    guesses = draft(min(_MOST_GUESSED, tokens_left - 1))
+    return [*(Choice(guess=token) for token in guesses), Choice()]
 
 
 def choices_from(
-    matcher: Matcher, step: Allowed, tokens_left: int, vocab_size: int
+    matcher: Matcher, step: Allowed, draft: Draft, *, tokens_left: int, vocab_size: int
 ) -> list[Choice]:
     """The choice that a matcher stands at, and those behind it if its guesses come true.
 
@@ -39,7 +55,9 @@ def choices_from(
     """
     found: list[Choice] = []
     mask, accepted = checked_mask(step.mask, vocab_size), 0
-    for given in checked_guesses(step.likely)[: min(_MOST_GUESSED, tokens_left - 1)]:
+    most = min(_MOST_GUESSED, tokens_left - 1)
+    forced = checked_guesses(step.likely)
+    for given in forced[:most] if forced else draft(most):
         token = checked_token(given, vocab_size, "likely")
         if not allows(mask, token):
             break
@@ -50,7 +68,7 @@ def choices_from(
         following = matcher.next(tokens_left - accepted)
         if isinstance(following, Forced):
             break
-        found.append(Choice(mask, token))
+        found.append(Choice(mask, token, bool(forced)))
         mask = checked_mask(following.mask, vocab_size)
     if accepted:
         matcher.rollback(accepted)

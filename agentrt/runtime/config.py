@@ -35,6 +35,10 @@ class RuntimeConfig(BaseModel):
 
     cache: bool = True
     """Whether what one request computed may serve another."""
+    lookup: bool = True
+    """Whether free text is guessed from where its last tokens came before, and computed ahead of
+    the choice as far as a step has room. The answer is the same; wrong guesses are computed for
+    nothing. Only with kernels that give the same bits whatever the batch is."""
     policy: Literal["lpm", "dfs-weight", "fcfs"] = "lpm"
     max_running: int = Field(default=256, ge=1)
     max_waiting: int = Field(default=100_000, ge=1)

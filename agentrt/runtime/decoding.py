@@ -8,8 +8,9 @@ from agentrt.errors import AgentrtError, GenerationFailed, InvalidRequest
 from agentrt.generation import FinishReason, TokenKind
 from agentrt.matching import Forced
 from agentrt.runtime.batch import SampleRow
-from agentrt.runtime.choices import Choice, choices_from
+from agentrt.runtime.choices import Choice, choices_from, free_choices
 from agentrt.runtime.constraining import check_forced
+from agentrt.runtime.lookup import Lookup
 from agentrt.runtime.request import Request
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class Decoding:
         self._spec = spec
         self._matcher = _matcher(submission, output.max_tokens)
         self._choices: list[Choice] = []
+        self._lookup = Lookup()
+        self._row_price = 1.0  # unknown before the first step
         try:
             self._advance(Request.drop_tokens)  # nothing is computed yet
         except Exception as error:
@@ -83,11 +86,13 @@ class Decoding:
         ends = () if params.ignore_eos else self._spec.eos_token_ids
         return (*ends, *params.stop_token_ids)
 
-    def take(self, sampled: Sequence[Sampled], truncate: Truncate) -> None:
+    def take(self, sampled: Sequence[Sampled], truncate: Truncate, row_price: float) -> None:
         """Takes the chosen tokens in, as far as they follow one another, and what is certain next.
 
-        `truncate` cuts the request's tokens and their KV to a length.
+        `truncate` cuts the request's tokens and their KV to a length; `row_price` is what a guess
+        costs (`price_of_a_row`).
         """
+        self._row_price = row_price
         try:
             for choice in sampled:
                 if not self._take(choice, truncate):
@@ -103,15 +108,21 @@ class Decoding:
             raise GenerationFailed(
                 f"no token could be chosen at output position {len(self._output)}: {sampled.error}"
             )
-        guess = self._choices.pop(0).guess
+        choice = self._choices.pop(0)
         if self._matcher is not None:
             self._matcher.accept(sampled.token_id)
-        if sampled.token_id == guess:
+        came_true = sampled.token_id == choice.guess
+        if came_true:
             self._request.guessed -= 1
-            self._output.push(sampled.token_id, TokenKind.FORCED)
         else:
             self._drop_guesses(truncate)
-            self._push(sampled.token_id, TokenKind.SAMPLED, sampled)
+            self._request.token_ids.append(sampled.token_id)
+        if came_true and choice.forced:
+            self._output.push(sampled.token_id, TokenKind.FORCED)
+        else:
+            self._output.push(sampled.token_id, TokenKind.SAMPLED, sampled.logprob, sampled.top)
+        if choice.guess is not None and not choice.forced:
+            self._learn(came_true)
         if self._output.finish_reason is not None:
             self._drop_guesses(truncate)
         return bool(self._choices)
@@ -123,26 +134,38 @@ class Decoding:
             self._request.guessed = 0
             truncate(self._request, written)
 
-    def _push(self, token_id: int, kind: TokenKind, sampled: Sampled | None = None) -> None:
-        self._request.token_ids.append(token_id)
-        if sampled is None:
-            self._output.push(token_id, kind)
-        else:
-            self._output.push(token_id, kind, sampled.logprob, sampled.top)
+    def _learn(self, came_true: bool) -> None:
+        """What became of a draft's token says how far the next draft may reach."""
+        if not came_true:
+            self._lookup.went_wrong()
+        elif self._choices[0].guess is None:
+            self._lookup.came_true()
+
+    def _draft(self, most: int) -> list[int]:
+        written = self._request.tokens(0, len(self._request.token_ids))
+        return self._lookup.draft(written, self._row_price, most)
 
     def _advance(self, truncate: Truncate) -> None:
         """Writes what is certain, up to where the model has a choice again, and guesses on."""
         forced = 0
         while self._output.finish_reason is None and (left := self._output.tokens_left):
             if self._matcher is None:
-                self._choices = [Choice()]
+                self._guess(free_choices(self._draft, left))
                 return
             if self._matcher.is_finished:
                 self._output.end(FinishReason.STOP)
                 return
             step = self._matcher.next(left)
             if not isinstance(step, Forced):
-                self._guess(choices_from(self._matcher, step, left, self._spec.vocab_size))
+                self._guess(
+                    choices_from(
+                        self._matcher,
+                        step,
+                        self._draft,
+                        tokens_left=left,
+                        vocab_size=self._spec.vocab_size,
+                    )
+                )
                 return
             forced += 1
             if forced > 2 * self._output.max_tokens:
@@ -167,7 +190,8 @@ class Decoding:
             truncate(self._request, len(self._request.token_ids) - step.rollback)
         for token_id in step.token_ids:
             self._matcher.accept(token_id)
-            self._push(token_id, TokenKind.FORCED)
+            self._request.token_ids.append(token_id)
+            self._output.push(token_id, TokenKind.FORCED)
             if self._output.finish_reason is not None:
                 break
         if not self._output.text.startswith(told):

@@ -14,6 +14,7 @@ from agentrt.errors import AgentrtError
 from agentrt.runtime.batch import Batch
 from agentrt.runtime.crossing import Finished
 from agentrt.runtime.layout import layout
+from agentrt.runtime.lookup import price_of_a_row
 from agentrt.runtime.slot_scores import SlotScores
 from agentrt.runtime.stats import Meter, RuntimeStats
 
@@ -37,6 +38,7 @@ class Engine:
     """Serves jobs, one batch a step. Only its own thread may touch it.
 
     Without `reuse` what one job computed is forgotten when it ends, and never serves another.
+    Without `lookup` no text is guessed from what was written before.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Engine:
         pool: SlotPool,
         *,
         reuse: bool = True,
+        lookup: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._executor = executor
@@ -54,6 +57,7 @@ class Engine:
         self._cache = cache
         self._pool = pool
         self._reuse = reuse
+        self._spare_rows = executor.spec.spare_rows if lookup else 0
         self._clock = clock
         self._jobs: dict[Request, Job] = {}
         self._pins: dict[Reply, Pin] = {}
@@ -199,14 +203,19 @@ class Engine:
         sampled, scores = iter(result.sampled), iter(result.scores.tolist())
         self._scores.forget(batch.layout.out_slots)
         now, written = self._clock(), 0
+        row_price = price_of_a_row(len(decision.work), self._spare_rows)
         for (request, start, end), count in zip(decision.work, choices, strict=True):
             job = self._jobs[request]
             if job.scores is not None:
                 job.on_scored(start, end, scores)
                 self._scores.remember(*job.scores.by_slot(start, end))
             if count:
-                chosen = tuple(islice(sampled, count))
-                written += job.on_sampled(chosen, self._scheduler.truncate, now)
+                written += job.on_sampled(
+                    tuple(islice(sampled, count)),
+                    self._scheduler.truncate,
+                    row_price=row_price,
+                    now=now,
+                )
             self._report(job, computed=end, now=now)
         self._meter.step(now, written)
 

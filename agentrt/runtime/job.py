@@ -130,13 +130,15 @@ class Job:
         except GenerationFailed as error:
             self._error = error
 
-    def on_sampled(self, sampled: Sequence[Sampled], truncate: Truncate, now: float) -> int:
+    def on_sampled(
+        self, sampled: Sequence[Sampled], truncate: Truncate, *, row_price: float, now: float
+    ) -> int:
         """Takes the chosen tokens in, and every token that is certain after them; how many."""
         if self._phases.first_token is None:
             self._phases.first_token = now
         before = len(self._output)
         try:
-            self._decoding.take(sampled, truncate)
+            self._decoding.take(sampled, truncate, row_price)
         except AgentrtError as error:
             self._error = error
         return len(self._output) - before

@@ -32,7 +32,7 @@ class RuntimeStats:
     usage: Usage = field(default_factory=Usage)
     """Summed over the finished requests."""
     computed_tokens: int = 0
-    """Tokens that went through the model: prompts, decoded tokens, and what had to be redone."""
+    """Tokens that went through the model: prompts, decoded tokens, guesses, and what was redone."""
     output_tokens: int = 0
     """Tokens added to outputs, those of requests that still run included."""
     evicted_tokens: int = 0

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_NATIVE_SPARE_ROWS = 4  # measured: `python -m benchmarks.kernels`
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -53,7 +54,12 @@ class StoredModel:
         model = _load(files, config, device, kernels)
         if kernels is not None:
             keep_torch_on_this_thread()
-        spec = replace(model.spec, name=files.name, eos_token_ids=codec.eos_token_ids)
+        spec = replace(
+            model.spec,
+            name=files.name,
+            eos_token_ids=codec.eos_token_ids,
+            spare_rows=_NATIVE_SPARE_ROWS if kernels is not None else 0,
+        )
         slots = pool_slots(spec, config, device)
         cache = KVCache(model.layers, num_slots=slots, dtype=model.dtype, device=device)
         wanted = None if config.attention == "auto" else config.attention

@@ -61,8 +61,10 @@ class Agentrt:
     name = "agentrt"
     can = frozenset({"text", "select", "json"})
 
-    def __init__(self, threads: int, weights: str = "auto") -> None:
-        self._runtime = Runtime(threads=threads, weights=weights, kv_tokens=60_000)
+    lookup = True
+
+    def __init__(self, threads: int) -> None:
+        self._runtime = Runtime(threads=threads, kv_tokens=60_000, lookup=self.lookup)
 
     async def start(self) -> None:
         await self._runtime.__aenter__()
@@ -80,3 +82,10 @@ class Agentrt:
 
     async def stop(self) -> None:
         await self._runtime.__aexit__(None, None, None)
+
+
+class AgentrtPlain(Agentrt):
+    """This project, with nothing looked up that was written before."""
+
+    name = "agentrt-plain"
+    lookup = False

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 ENGINES = {
     "agentrt": ("native", "Agentrt"),
+    "agentrt-plain": ("native", "AgentrtPlain"),
     "transformers": ("hf_generate", "TransformersGenerate"),
     "transformers-cb": ("hf_continuous", "TransformersContinuous"),
     "llama.cpp": ("llamacpp", "LlamaCpp"),
@@ -17,6 +18,8 @@ ENGINES = {
     "guidance": ("guided", "Guidance"),
     "outlines": ("outlined", "Outlines"),
 }
+OURS = ("agentrt", "agentrt-plain")
+"""What no ratio counts among the peers. The second looks nothing up that was written before."""
 PEERS = tuple(name for name in ENGINES if name != "agentrt")
 
 
