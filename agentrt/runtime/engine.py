@@ -177,7 +177,7 @@ class Engine:
             job.on_scheduled(self._clock())
             samples += job.sample_rows(work.start, work.end, first)
             if job.scores is not None:
-                wanted = job.scores.rows(work.start, work.end)
+                wanted = job.scores.rows(work.end)
                 rows.append(wanted + (first - work.start))
                 targets.append(job.scores.targets(wanted))
         return Batch(arrays, tuple(samples), np.concatenate(rows), np.concatenate(targets))
@@ -190,7 +190,7 @@ class Engine:
         for work in decision.work:
             job = self._jobs[work.request]
             if job.scores is not None:
-                job.on_scored(work.start, work.end, scores)
+                job.on_scored(work.end, scores)
                 self._scores.remember(*job.scores.by_slot(work.start, work.end))
             chosen = [next(sampled) for _ in range(job.choices_at(work.end))]
             if chosen:

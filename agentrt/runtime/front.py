@@ -95,7 +95,9 @@ class Front:
         self, tokens: Sequence[int], plan: SelectionPlan, submission: Submission
     ) -> Selection:
         """Scores what a selection planned, and judges it."""
-        asked = [(whole, submission.scoring(start)) for whole, start in plan.requests]
+        asked = [
+            (each.token_ids, submission.scoring(each.first, each.targets)) for each in plan.requests
+        ]
         with self.trace.selection(tokens, plan.choices, plan.by, submission) as chosen:
             selection = plan.judge(await self.complete_all(asked, traced=False))
             chosen(selection)

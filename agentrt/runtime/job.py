@@ -14,7 +14,7 @@ from agentrt.generation import (
     TokenKind,
     Usage,
 )
-from agentrt.runtime.checks import check_params, check_prompt
+from agentrt.runtime.checks import check_ids, check_params, check_prompt
 from agentrt.runtime.decoding import Decoding
 from agentrt.runtime.output import Output
 from agentrt.runtime.prompt_scores import PromptScores
@@ -73,6 +73,8 @@ class Job:
             loaded.executor.num_slots,
             min_tokens=submission.params.min_tokens,
         )
+        for tokens_there in submission.targets or ():
+            check_ids("a choice", tokens_there, spec)
         self.reply = reply
         self.submission = submission
         self._phases = _Phases(now)
@@ -92,8 +94,8 @@ class Job:
             deadline=None if submission.timeout is None else now + submission.timeout,
             namespace=submission.namespace,
         )
-        first = submission.score_from
-        self.scores = None if first is None else PromptScores(self.request, first)
+        first, targets = submission.score_from, submission.targets
+        self.scores = None if first is None else PromptScores(self.request, first, targets)
         self._decoding = Decoding(self.request, submission, output=self._output, spec=spec)
 
     def __repr__(self) -> str:
@@ -125,10 +127,10 @@ class Job:
 
     # What a step found out
 
-    def on_scored(self, start: int, end: int, scores: Iterator[float]) -> None:
-        """Takes what the rows of [start, end) say of the prompt, from the scores of the step."""
+    def on_scored(self, end: int, scores: Iterator[float]) -> None:
+        """Takes what the rows before `end` say of what comes next, from the scores of the step."""
         assert self.scores is not None
-        rows = self.scores.rows(start, end)
+        rows = self.scores.rows(end)
         try:
             self.scores.take(rows, scores)
         except GenerationFailed as error:

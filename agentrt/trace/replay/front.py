@@ -56,11 +56,10 @@ class ReplayFront(Front):
         if found.outcome is not None:
             reply.deliver_nowait(Finished(found.outcome))
         done = await reply.outcome()
-        spelled = (whole[start:] for whole, start in plan.requests)
         return Selection(
             tuple(
                 Choice(text, score, tuple(TokenLogprob(i, None) for i in ids))
-                for text, score, ids in zip(plan.choices, found.scores, spelled, strict=False)
+                for text, score, ids in zip(plan.choices, found.scores, plan.spelled, strict=False)
             ),
             usage=done.usage,
             timings=done.timings,
