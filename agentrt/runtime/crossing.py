@@ -74,13 +74,21 @@ class Reply:
         self._finished: Finished | None = None
         self._news = anyio.Event()
         self.output_tokens = 0  # of the chunks that came
-        self.usage = Usage()  # once its caller has left: what it took, also if it was given up
+        self.usage_so_far = Usage()  # as of when its caller left
         self.on_finished: Callable[[Finished], None] | None = None
         self.on_chunk: Callable[[Chunk], None] | None = None
 
     @property
     def is_finished(self) -> bool:
         return self._finished is not None
+
+    @property
+    def usage(self) -> Usage:
+        """What it took, once its caller has left, however it ended."""
+        outcome = None if self._finished is None else self._finished.outcome
+        if outcome is None or isinstance(outcome, AgentrtError):
+            return self.usage_so_far
+        return outcome.usage
 
     def deliver_nowait(self, event: Chunk | Finished) -> None:
         """Takes one event in; only ever called on the reply's own loop."""

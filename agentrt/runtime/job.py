@@ -78,6 +78,7 @@ class Job:
         self.reply = reply
         self.submission = submission
         self._phases = _Phases(now)
+        self._read = 0  # tokens, however it ends
         self._output = Output(
             submission.params,
             max_tokens=max_tokens,
@@ -154,6 +155,7 @@ class Job:
 
     def ended(self, computed: int, now: float) -> Completion | AgentrtError | None:
         """What came of the request, once something did; `computed` of its tokens are."""
+        self._read = max(self._read, computed)
         if self._error is not None:
             return self._error
         if self._output.max_tokens == 0 and (
@@ -166,8 +168,7 @@ class Job:
     def usage_so_far(self) -> Usage:
         """What it took by now; of the prompt, what has been read. Any thread may ask."""
         request = self.request
-        read = request.prompt_len if self._phases.first_token is not None else request.computed
-        return self._usage(min(max(read, request.cached_tokens), request.prompt_len))
+        return self._usage(min(max(self._read, request.cached_tokens), request.prompt_len))
 
     def so_far(self, now: float) -> Completion:
         """What it came to by now, as of a request that is given up. Any thread may ask: what the
