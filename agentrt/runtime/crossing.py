@@ -5,57 +5,19 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
 
 from agentrt.errors import AgentrtError
 from agentrt.generation import Usage
+from agentrt.threads import Loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from agentrt.generation import Chunk, Completion
-
-
-class _AsyncioLoop(Protocol):
-    def is_closed(self) -> bool: ...
-
-    def call_soon_threadsafe(self, callback: Callable[[], object], /) -> object: ...
-
-
-class _TrioToken(Protocol):
-    def run_sync_soon(self, callback: Callable[[], object], /) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """One event loop, asyncio's or trio's, as other threads see it."""
-
-    token: object
-
-    @classmethod
-    def current(cls) -> Loop:
-        """The loop this coroutine runs on."""
-        return cls(anyio.lowlevel.current_token().native_token)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it was closed over its tasks, as asyncio allows; trio ends them all first."""
-        closable = hasattr(self.token, "is_closed")
-        return closable and cast("_AsyncioLoop", self.token).is_closed()
-
-    def post(self, callback: Callable[[], object]) -> bool:
-        """Runs `callback` on the loop, soon. False if the loop is closed and it never will."""
-        try:
-            if hasattr(self.token, "call_soon_threadsafe"):
-                cast("_AsyncioLoop", self.token).call_soon_threadsafe(callback)
-            else:
-                cast("_TrioToken", self.token).run_sync_soon(callback)
-        except RuntimeError:  # asyncio's closed loop; trio.RunFinishedError is one as well
-            return False
-        return True
 
 
 @dataclass(frozen=True, slots=True)
