@@ -209,7 +209,8 @@ class Choice:
 class Selection:
     """What `select` found: the best choice (the first of equals) and every choice, as given.
 
-    `usage` and `timings` are sums over the choices, each of which has the prompt in it.
+    `usage` and `timings` are sums over the requests it took, each of which has the prompt in it:
+    one for every way that the choices' tokens part before their last one.
     """
 
     choices: tuple[Choice, ...]

@@ -19,7 +19,7 @@ FLOORS: dict[str, int] = {
     name: floor
     for floor, names in enumerate(
         [
-            ["errors", "generation", "messages", "matching", "cachefolder", "html"],
+            ["errors", "generation", "messages", "matching", "cachefolder", "html", "threads"],
             ["trace"],
             ["schema"],
             ["runtime"],

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import sys
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
-import anyio.to_thread
 
 from agentrt.errors import NoRuntime
 from agentrt.runtime.runtime import Runtime, current_runtime
+from agentrt.threads import in_thread, joined
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -31,7 +29,7 @@ async def ensure_runtime() -> Runtime:
     try:
         return current_runtime()
     except NoRuntime:
-        return await anyio.to_thread.run_sync(_opened)
+        return await in_thread(_opened)
 
 
 def _opened() -> Runtime:
@@ -54,7 +52,7 @@ def run_sync(call: Callable[[], Awaitable[T]]) -> T:
         return await call()
 
     if _is_in_loop():
-        return _in_thread(lambda: anyio.run(main))
+        return joined(lambda: anyio.run(main))
     return anyio.run(main)
 
 
@@ -66,25 +64,3 @@ def _is_in_loop() -> bool:
         anyio.get_current_task()
         return True
     return False
-
-
-def _in_thread(call: Callable[[], T]) -> T:
-    results: list[T] = []
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        # The context comes along, but not its note of the loop that runs in the other thread.
-        if (sniffio := sys.modules.get("sniffio")) is not None:
-            sniffio.current_async_library_cvar.set(None)
-        try:
-            results.append(call())
-        except BaseException as error:  # whatever it is, it is raised where it was waited for
-            failures.append(error)
-
-    context = contextvars.copy_context()
-    thread = threading.Thread(target=context.run, args=(run,), name="agentrt-sync")
-    thread.start()
-    thread.join()
-    if failures:
-        raise failures[0]
-    return results[0]

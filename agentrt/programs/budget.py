@@ -211,11 +211,6 @@ class Grant:
     budgets: tuple[Budget, ...] = ()
     spent: int = 0
 
-    @property
-    def is_counted(self) -> bool:
-        """Whether there is a budget to which every token counts."""
-        return any(each.tokens is not None for each in self.budgets)
-
     @contextmanager
     def parked(self) -> Generator[None]:
         """While whoever reads the generation is busy: others do not wait for what this holds."""

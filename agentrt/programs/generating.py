@@ -163,16 +163,12 @@ async def completed(
     Raises BudgetExhausted, and what `Runtime.generate` raises.
     """
     async with granted(constraint, asking) as (grant, call):
-        if grant.is_counted:
-            # A stream knows what was written before an interruption, which is charged as well.
-            running = runtime.stream(prompt, constraint=constraint, **call)
-            async with counted(grant, running, asking):
-                async for _ in running:
-                    pass
-                return running.completion
-        done = await runtime.generate(prompt, constraint=constraint, **call)
-        asking.count(done.usage)
-        return done
+
+        def took(usage: Usage) -> None:
+            grant.spent = usage.output_tokens
+            asking.count(usage)
+
+        return await runtime.generate(prompt, constraint=constraint, on_usage=took, **call)
 
 
 @asynccontextmanager

@@ -207,8 +207,9 @@ class State(Conversation):
         before = self._transcript
         with self._asked_from(before) as prompt:
             async with reserved(0, 0) as grant:
-                found = await self.runtime.select(prompt, given, by=by, timeout=grant.timeout)
-        self._tally.add(found.usage)
+                found = await self.runtime.select(
+                    prompt, given, by=by, timeout=grant.timeout, on_usage=self._tally.add
+                )
         result = selected(found, given)
         self._keep(name, result, before)
         return result.value

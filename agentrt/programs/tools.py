@@ -10,7 +10,6 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, get_type_hin
 
 import anyio
 import anyio.lowlevel
-import anyio.to_thread
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
@@ -26,6 +25,7 @@ from agentrt.programs.arguments import (
 from agentrt.programs.describe import describe
 from agentrt.programs.signatures import signature_of
 from agentrt.schema import schema_of
+from agentrt.threads import in_thread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -208,11 +208,8 @@ async def called(function: Callable[..., Any], *args: Any) -> Any:
     if inspect.iscoroutinefunction(whole):
         return await function(*args)
     async with _threads():
-        # A thread that is left behind runs on and must not count: what it takes is a limit of its
-        # own, and the one that others wait for is given back at once.
-        own = anyio.CapacityLimiter(1)
-        run = anyio.to_thread.run_sync
-        result = await run(function, *args, abandon_on_cancel=True, limiter=own)
+        # A thread that is left behind runs on, and no longer counts.
+        result = await in_thread(functools.partial(function, *args), abandon=True)
     return await result if isinstance(result, Awaitable) else result
 
 

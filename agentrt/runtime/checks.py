@@ -90,8 +90,8 @@ def check_params(params: SamplingParams, spec: ModelSpec) -> None:
             f"min_tokens={params.min_tokens} is more than max_tokens={params.max_tokens}; lower "
             "min_tokens or raise max_tokens"
         )
-    _check_ids("stop_token_ids", params.stop_token_ids, spec)
-    _check_ids("logit_bias", params.logit_bias, spec)
+    check_ids("stop_token_ids", params.stop_token_ids, spec)
+    check_ids("logit_bias", params.logit_bias, spec)
     for token_id, bias in params.logit_bias.items():
         if bias != -math.inf and not abs(bias) <= _FLOAT32_MAX:
             raise InvalidRequest(
@@ -119,7 +119,7 @@ def check_prompt(
         raise InvalidRequest(
             "the prompt is empty (0 tokens); give at least one token to go on from"
         )
-    _check_ids("the prompt", token_ids, spec)
+    check_ids("the prompt", token_ids, spec)
     capacity, limit, remedy = _tightest(spec, pool_slots)
     room = capacity - len(token_ids)
     wanted = 1 if max_tokens is None else max_tokens
@@ -152,7 +152,8 @@ def _make_room(room: int, wanted: int, remedy: str) -> str:
     return f"shorten it by {wanted - room}{purpose}, or {remedy}"
 
 
-def _check_ids(what: str, token_ids: Collection[int], spec: ModelSpec) -> None:
+def check_ids(what: str, token_ids: Collection[int], spec: ModelSpec) -> None:
+    """Raises InvalidRequest for token ids that the model lacks."""
     if not token_ids or (min(token_ids) >= 0 and max(token_ids) < spec.vocab_size):
         return
     bad = next(i for i in token_ids if not 0 <= i < spec.vocab_size)

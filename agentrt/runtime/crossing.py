@@ -5,57 +5,19 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
 
 from agentrt.errors import AgentrtError
 from agentrt.generation import Usage
+from agentrt.threads import Loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from agentrt.generation import Chunk, Completion
-
-
-class _AsyncioLoop(Protocol):
-    def is_closed(self) -> bool: ...
-
-    def call_soon_threadsafe(self, callback: Callable[[], object], /) -> object: ...
-
-
-class _TrioToken(Protocol):
-    def run_sync_soon(self, callback: Callable[[], object], /) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """One event loop, asyncio's or trio's, as other threads see it."""
-
-    token: object
-
-    @classmethod
-    def current(cls) -> Loop:
-        """The loop this coroutine runs on."""
-        return cls(anyio.lowlevel.current_token().native_token)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it was closed over its tasks, as asyncio allows; trio ends them all first."""
-        closable = hasattr(self.token, "is_closed")
-        return closable and cast("_AsyncioLoop", self.token).is_closed()
-
-    def post(self, callback: Callable[[], object]) -> bool:
-        """Runs `callback` on the loop, soon. False if the loop is closed and it never will."""
-        try:
-            if hasattr(self.token, "call_soon_threadsafe"):
-                cast("_AsyncioLoop", self.token).call_soon_threadsafe(callback)
-            else:
-                cast("_TrioToken", self.token).run_sync_soon(callback)
-        except RuntimeError:  # asyncio's closed loop; trio.RunFinishedError is one as well
-            return False
-        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +36,21 @@ class Reply:
         self._finished: Finished | None = None
         self._news = anyio.Event()
         self.output_tokens = 0  # of the chunks that came
-        self.usage = Usage()  # once its caller has left: what it took, also if it was given up
+        self.usage_so_far = Usage()  # as of when its caller left
         self.on_finished: Callable[[Finished], None] | None = None
         self.on_chunk: Callable[[Chunk], None] | None = None
 
     @property
     def is_finished(self) -> bool:
         return self._finished is not None
+
+    @property
+    def usage(self) -> Usage:
+        """What it took, once its caller has left, however it ended."""
+        outcome = None if self._finished is None else self._finished.outcome
+        if outcome is None or isinstance(outcome, AgentrtError):
+            return self.usage_so_far
+        return outcome.usage
 
     def deliver_nowait(self, event: Chunk | Finished) -> None:
         """Takes one event in; only ever called on the reply's own loop."""

@@ -190,7 +190,7 @@ class Engine:
             choices.append(len(chosen))
             samples += chosen
             if job.scores is not None:
-                wanted = job.scores.rows(start, end)
+                wanted = job.scores.rows(end)
                 rows.append(wanted + (first - start))
                 targets.append(job.scores.targets(wanted))
         scored = np.concatenate(rows), np.concatenate(targets)
@@ -207,7 +207,7 @@ class Engine:
         for (request, start, end), count in zip(decision.work, choices, strict=True):
             job = self._jobs[request]
             if job.scores is not None:
-                job.on_scored(start, end, scores)
+                job.on_scored(end, scores)
                 self._scores.remember(*job.scores.by_slot(start, end))
             if count:
                 written += job.on_sampled(

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import anyio
 
 from agentrt.errors import EngineClosed, EngineFailed
-from agentrt.runtime.crossing import Loop, deliver
+from agentrt.runtime.crossing import deliver
+from agentrt.threads import Loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

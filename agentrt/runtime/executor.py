@@ -26,11 +26,14 @@ class TorchExecutor:
     def execute(self, batch: Batch) -> StepResult:
         """One forward pass, then a choice for each sample row and a score for each score row."""
         sampled_rows = np.asarray([row.row for row in batch.samples], np.int64)
-        rows = np.concatenate([sampled_rows, batch.score_rows])
+        # A row that scores several tokens is gone through the head once.
+        score_rows, places = np.unique(batch.score_rows, return_inverse=True)
+        rows = np.concatenate([sampled_rows, score_rows])
         with torch.inference_mode():
             logits = self._model.forward(batch.layout, rows)
             chosen, scored = logits[: len(sampled_rows)], logits[len(sampled_rows) :]
-            return StepResult(sample(chosen, batch.samples), score(scored, batch.score_targets))
+            scores = score(scored, places, batch.score_targets)
+            return StepResult(sample(chosen, batch.samples), scores)
 
     def close(self) -> None:
         self._model.detach()

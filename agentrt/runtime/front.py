@@ -10,12 +10,13 @@ from operator import index
 from typing import TYPE_CHECKING, cast
 
 from agentrt.errors import InvalidRequest
+from agentrt.generation import Usage
 from agentrt.messages import Message
 from agentrt.runtime.crossing import Reply
 from agentrt.runtime.job import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
     from typing import SupportsIndex
 
     from agentrt.generation import Completion, Selection
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.submission import Submission
     from agentrt.runtime.tracing import RuntimeTrace
 
+    OnUsage = Callable[[Usage], None]
     Prompt = str | Sequence[int] | Sequence[Message]
     Asked = tuple[Sequence[int], Submission]
 
@@ -70,7 +72,7 @@ class Front:
                 yield [job.reply for job in jobs]
             finally:
                 for job in jobs:
-                    job.reply.usage = job.usage_so_far()
+                    job.reply.usage_so_far = job.usage_so_far()
                 unfinished = [job for job in jobs if not job.reply.is_finished]
                 if unfinished:
                     spans.given_up()  # first: the abort takes what they came to with it
@@ -80,24 +82,40 @@ class Front:
         """Lets go of the prompt that a request pinned."""
         self.thread.unpin(reply)
 
-    async def complete(self, tokens: Sequence[int], submission: Submission) -> Completion:
+    async def complete(
+        self, tokens: Sequence[int], submission: Submission, on_usage: OnUsage | None = None
+    ) -> Completion:
         """One request, awaited to its end."""
-        return (await self.complete_all([(tokens, submission)]))[0]
+        return (await self.complete_all([(tokens, submission)], on_usage=on_usage))[0]
 
     async def complete_all(
-        self, asked: Sequence[Asked], *, traced: bool = True
+        self, asked: Sequence[Asked], *, traced: bool = True, on_usage: OnUsage | None = None
     ) -> list[Completion]:
-        """Requests submitted together, in order; the first failure among them is raised."""
-        with self.serving(asked, traced=traced) as replies:
-            return [await reply.outcome() for reply in replies]
+        """Requests submitted together, in order; the first failure among them is raised.
+
+        `on_usage` is told what they took, however they ended.
+        """
+        replies: list[Reply] = []
+        try:
+            with self.serving(asked, traced=traced) as replies:
+                return [await reply.outcome() for reply in replies]
+        finally:
+            if on_usage is not None:
+                on_usage(sum((reply.usage for reply in replies), Usage()))
 
     async def choose(
-        self, tokens: Sequence[int], plan: SelectionPlan, submission: Submission
+        self,
+        tokens: Sequence[int],
+        plan: SelectionPlan,
+        submission: Submission,
+        on_usage: OnUsage | None = None,
     ) -> Selection:
         """Scores what a selection planned, and judges it."""
-        asked = [(whole, submission.scoring(start)) for whole, start in plan.requests]
+        asked = [
+            (each.token_ids, submission.scoring(each.first, each.targets)) for each in plan.requests
+        ]
         with self.trace.selection(tokens, plan.choices, plan.by, submission) as chosen:
-            selection = plan.judge(await self.complete_all(asked, traced=False))
+            selection = plan.judge(await self.complete_all(asked, traced=False, on_usage=on_usage))
             chosen(selection)
         return selection
 

@@ -14,7 +14,7 @@ from agentrt.generation import (
     TokenKind,
     Usage,
 )
-from agentrt.runtime.checks import check_params, check_prompt
+from agentrt.runtime.checks import check_ids, check_params, check_prompt
 from agentrt.runtime.decoding import Decoding
 from agentrt.runtime.output import Output
 from agentrt.runtime.prompt_scores import PromptScores
@@ -73,9 +73,12 @@ class Job:
             loaded.executor.num_slots,
             min_tokens=submission.params.min_tokens,
         )
+        for tokens_there in submission.targets or ():
+            check_ids("a choice", tokens_there, spec)
         self.reply = reply
         self.submission = submission
         self._phases = _Phases(now)
+        self._read = 0  # tokens, however it ends
         self._output = Output(
             submission.params,
             max_tokens=max_tokens,
@@ -92,8 +95,8 @@ class Job:
             deadline=None if submission.timeout is None else now + submission.timeout,
             namespace=submission.namespace,
         )
-        first = submission.score_from
-        self.scores = None if first is None else PromptScores(self.request, first)
+        first, targets = submission.score_from, submission.targets
+        self.scores = None if first is None else PromptScores(self.request, first, targets)
         self._decoding = Decoding(self.request, submission, output=self._output, spec=spec)
 
     def __repr__(self) -> str:
@@ -121,10 +124,10 @@ class Job:
 
     # What a step found out
 
-    def on_scored(self, start: int, end: int, scores: Iterator[float]) -> None:
-        """Takes what the rows of [start, end) say of the prompt, from the scores of the step."""
+    def on_scored(self, end: int, scores: Iterator[float]) -> None:
+        """Takes what the rows before `end` say of what comes next, from the scores of the step."""
         assert self.scores is not None
-        rows = self.scores.rows(start, end)
+        rows = self.scores.rows(end)
         try:
             self.scores.take(rows, scores)
         except GenerationFailed as error:
@@ -150,6 +153,7 @@ class Job:
 
     def ended(self, computed: int, now: float) -> Completion | AgentrtError | None:
         """What came of the request, once something did; `computed` of its tokens are."""
+        self._read = max(self._read, computed)
         if self._error is not None:
             return self._error
         if self._output.max_tokens == 0 and (
@@ -162,8 +166,7 @@ class Job:
     def usage_so_far(self) -> Usage:
         """What it took by now; of the prompt, what has been read. Any thread may ask."""
         request = self.request
-        read = request.prompt_len if self._phases.first_token is not None else request.computed
-        return self._usage(min(max(read, request.cached_tokens), request.prompt_len))
+        return self._usage(min(max(self._read, request.cached_tokens), request.prompt_len))
 
     def so_far(self, now: float) -> Completion:
         """What it came to by now, as of a request that is given up. Any thread may ask: what the

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
-import anyio.to_thread
 
 from agentrt.errors import EngineClosed, InvalidRequest
 from agentrt.runtime.assembly import make_engine
 from agentrt.runtime.engine_thread import EngineThread
 from agentrt.runtime.front import Front
 from agentrt.runtime.tracing import RuntimeTrace
+from agentrt.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -60,7 +61,7 @@ class Lifecycle:
         """Closes what is open, however often it is cancelled meanwhile; `error` is why, if any."""
         try:
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(self.close, error)
+                await in_thread(partial(self.close, error))
         except BaseException:  # an interrupt, or asyncio's own cancelling, which no scope stops
             self.close()
             raise
@@ -77,7 +78,7 @@ class Lifecycle:
 
     async def restart(self) -> None:
         """Starts a failed engine again, over the model that is loaded."""
-        await anyio.to_thread.run_sync(self._restart)
+        await in_thread(self._restart)
 
     def _restart(self) -> None:
         with self._guard:

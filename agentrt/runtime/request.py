@@ -44,9 +44,8 @@ class Request:
     Output is in its tail until it finishes or is retracted; only what it was re-admitted on can be
     output in the tree. Waiting and finished requests hold nothing.
 
-    With `score_from` the request asks for the log-probabilities of its prompt from that index on:
-    rows from score_from - 1 are computed even where cached. If it samples nothing besides
-    (`max_tokens` 0), the last token is not computed at all.
+    With `score_from` the request asks how likely what comes at that index is, and what comes after:
+    rows from score_from - 1 are computed even where cached.
     """
 
     id: int
@@ -86,10 +85,10 @@ class Request:
         self.prompt_len = len(self.token_ids)
         if not self.token_ids:
             raise InvalidRequest("a request needs at least one token")
-        if self.score_from is not None and not 1 <= self.score_from < self.prompt_len:
+        if self.score_from is not None and not 1 <= self.score_from <= self.prompt_len:
             raise InvalidRequest(
                 f"score_from is {self.score_from}: of {self.prompt_len} tokens, those at "
-                f"1 to {self.prompt_len - 1} have a distribution to be scored by"
+                f"1 to {self.prompt_len} have a distribution to be scored by"
             )
 
     @property
@@ -104,8 +103,7 @@ class Request:
     @property
     def target(self) -> int:
         """How many tokens have to be computed before a token can be sampled or scores read."""
-        only_scores = self.score_from is not None and self.max_tokens == 0
-        return len(self.token_ids) - only_scores
+        return len(self.token_ids)
 
     @property
     def remaining(self) -> int:

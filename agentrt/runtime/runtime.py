@@ -17,11 +17,11 @@ from agentrt.runtime.streaming import CompletionStream
 from agentrt.runtime.submission import Submission
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Generator, Sequence
     from pathlib import Path
     from types import TracebackType
 
-    from agentrt.generation import Completion, SamplingOptions, SamplingParams, Selection
+    from agentrt.generation import Completion, SamplingOptions, SamplingParams, Selection, Usage
     from agentrt.matching import Constraint
     from agentrt.runtime.config import RuntimeConfig
     from agentrt.runtime.front import Front, Prompt
@@ -144,6 +144,7 @@ class Runtime:
         priority: int = 0,
         timeout: float | None = None,
         namespace: str = "",
+        on_usage: Callable[[Usage], None] | None = None,
         **sampling: Unpack[SamplingOptions],
     ) -> Completion:
         """Generates from a text, token ids or chat messages.
@@ -151,6 +152,7 @@ class Runtime:
         Sampling options come as a :class:`SamplingParams` or as keywords. `timeout` is seconds from
         now; `priority` goes before lower ones among the waiting; requests of different `namespace`
         never share cache. Cancelling the await aborts the generation and frees its slots.
+        `on_usage` is told what it took, however it ends.
 
         Raises InvalidRequest (PromptTooLong with the counts), QueueFull, DeadlineExceeded,
         GenerationFailed, EngineFailed or EngineClosed.
@@ -164,7 +166,7 @@ class Runtime:
             timeout=timeout,
             namespace=namespace,
         )
-        return await self._served.complete(self._served.tokens(prompt), submission)
+        return await self._served.complete(self._served.tokens(prompt), submission, on_usage)
 
     async def generate_n(
         self,
@@ -228,13 +230,14 @@ class Runtime:
         priority: int = 0,
         timeout: float | None = None,
         namespace: str = "",
+        on_usage: Callable[[Usage], None] | None = None,
     ) -> Selection:
         """Scores every choice as a continuation of the prompt, in one batch after a shared prefix.
 
         "token_length" ranks by mean log-probability a token, "greedy_token" token by token as
         greedy decoding would, "unconditional" by how much the prompt raises the log-probability
         of the choice. Token boundaries are healed: a choice is scored in the tokens it takes
-        together with the end of the prompt.
+        together with the end of the prompt. `on_usage` is told what it took, however it ends.
 
         Raises InvalidRequest for no choices, empty or equal ones, and what `generate` raises.
         """
@@ -247,7 +250,7 @@ class Runtime:
             timeout=timeout,
             namespace=namespace,
         )
-        return await self._served.choose(tokens, plan, submission)
+        return await self._served.choose(tokens, plan, submission, on_usage)
 
     async def prefill(self, prompt: Prompt, *, namespace: str = "") -> Completion:
         """Computes a prompt into the cache and generates nothing: a hint before many branches."""

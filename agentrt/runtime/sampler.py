@@ -65,18 +65,19 @@ def sample(logits: torch.Tensor, rows: Sequence[SampleRow]) -> tuple[Sampled, ..
     )
 
 
-def score(logits: torch.Tensor, targets: Int64Array) -> Float32Array:
-    """Natural log-probabilities, float32 [S], of `targets[i]` under `logits[i]`, float32 [S, V].
+def score(logits: torch.Tensor, rows: Int64Array, targets: Int64Array) -> Float32Array:
+    """Natural log-probabilities, float32 [S], of `targets[i]` under `logits[rows[i]]`; logits
+    float32 [R, V].
 
     NaN where a row is not a distribution: it holds NaN or +inf, or nothing but -inf.
     """
-    scores = np.empty(len(targets), np.float32)
-    for block in _split(list(range(len(targets))), logits.device):
-        rows = logits[block[0] : block[-1] + 1]
-        wanted = torch.from_numpy(targets[block]).to(logits.device)
-        values = rows.gather(1, wanted[:, None])[:, 0].cpu().numpy()
-        scores[block] = values - _log_normalisers(rows, _row_maxima(rows)[1])
-    return scores
+    normalisers = np.empty(len(logits))
+    for block in _split(list(range(len(logits))), logits.device):
+        alike = logits[block[0] : block[-1] + 1]
+        normalisers[block] = _log_normalisers(alike, _row_maxima(alike)[1])
+    where = (torch.from_numpy(each).to(logits.device) for each in (rows, targets))
+    values = logits[tuple(where)].cpu().numpy()
+    return (values - normalisers[rows]).astype(np.float32)
 
 
 def _settle(row: SampleRow, top_id: int, best: float, vocab_size: int) -> int | str | None:

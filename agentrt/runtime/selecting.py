@@ -26,39 +26,83 @@ _TAIL = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Branches:
-    """Token paths to be scored from one index on, each token that several begin with only once.
+class Scoring:
+    """One request: the tokens to read, and which to score after each from a place on.
 
-    `requests` are (token ids, index of the first scored token), one for each path, in the order of
-    their tokens: a request leaves out what it has in common with the one before. `places[i]` is
-    whose request the i-th is.
+    `targets[i]` are scored by the row of token `first` - 1 + i; the last ones by the last row.
     """
 
-    requests: tuple[tuple[list[int], int], ...]
-    places: tuple[int, ...]
-    start: int
+    token_ids: list[int]
+    first: int
+    targets: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTrie:
+    """Token paths to be scored from one index on: their tokens from there are a trie's nodes.
+
+    What may follow a node is scored by the row of that node, so every inner node is read once, and
+    a leaf never is. `requests` are chains of inner nodes, each scored by one request; `scored[i]`
+    are the nodes that the answers to the i-th come to, in order; `paths` the nodes of every path.
+    """
+
+    requests: tuple[Scoring, ...]
+    scored: tuple[tuple[int, ...], ...]
+    paths: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, paths: Sequence[list[int]], start: int) -> Branches:
+    def of(cls, paths: Sequence[list[int]], start: int) -> TokenTrie:
         """For paths that are one up to `start`, except perhaps for the very first token."""
-        tails = [path[start - 1 :] for path in paths]
-        places = sorted(range(len(paths)), key=tails.__getitem__)
-        requests: list[tuple[list[int], int]] = []
-        before: list[int] = []
-        for i in places:
-            # At least one token is asked for: two texts may have the same tokens.
-            common = min(_common(tails[i], before), len(tails[i]) - 1)
-            requests.append((paths[i], max(start - 1 + common, start)))
-            before = tails[i]
-        return cls(tuple(requests), tuple(places), start)
+        below: list[dict[int, int]] = []  # of every node, the next ones by their token
 
-    def whole(self, scored: Sequence[Logprobs]) -> list[Logprobs]:
-        """What each path's tokens from `start` on were found to be, given each request's."""
-        found: list[Logprobs] = [()] * len(self.places)
-        before: Logprobs = ()
-        for place, (_, first), own in zip(self.places, self.requests, scored, strict=True):
-            before = found[place] = before[: first - self.start] + own
-        return found
+        def node(siblings: dict[int, int], token: int) -> int:
+            if token not in siblings:
+                siblings[token] = len(below)
+                below.append({})
+            return siblings[token]
+
+        stems: dict[int, int] = {}
+        entered: list[tuple[int, ...]] = []
+        for path in paths:
+            at = node(stems, path[start - 1])
+            entered.append(tuple((at := node(below[at], token)) for token in path[start:]))
+        common = paths[0][: start - 1]
+        requests, scored = _chains([([*common, token], at) for token, at in stems.items()], below)
+        return cls(requests, scored, tuple(entered))
+
+    def whole(self, answers: Sequence[Logprobs]) -> list[Logprobs]:
+        """What each path's tokens from the start on were found to be, given every request's."""
+        found: dict[int, TokenLogprob] = {}
+        for nodes, own in zip(self.scored, answers, strict=True):
+            found.update(zip(nodes, own, strict=True))
+        return [tuple(found[node] for node in path) for path in self.paths]
+
+
+def _chains(
+    begun: list[tuple[list[int], int]], below: Sequence[Mapping[int, int]]
+) -> tuple[tuple[Scoring, ...], tuple[tuple[int, ...], ...]]:
+    """Requests that read every inner node once, and the nodes that each of them scores.
+
+    `begun` are the tokens up to a node, and that node. A request goes down from there by the first
+    inner node each time; the others begin requests of their own.
+    """
+    requests: list[Scoring] = []
+    scored: list[tuple[int, ...]] = []
+    for tokens, at in begun:  # which grows
+        first, targets, nodes = len(tokens), list[tuple[int, ...]](), list[int]()
+        while below[at]:
+            targets.append(tuple(below[at]))
+            nodes += below[at].values()
+            inner = [(token, child) for token, child in below[at].items() if below[child]]
+            if not inner:
+                break
+            begun += [([*tokens, token], child) for token, child in inner[1:]]
+            tokens.append(inner[0][0])
+            at = inner[0][1]
+        if targets:
+            requests.append(Scoring(tokens, first, tuple(targets)))
+            scored.append(tuple(nodes))
+    return tuple(requests), tuple(scored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,25 +111,28 @@ class SelectionPlan:
 
     choices: tuple[str, ...]
     by: Normalisation
-    after_prompt: Branches
-    alone: Branches | None = None
+    after_prompt: TokenTrie
+    spelled: tuple[tuple[int, ...], ...]
+    """The token ids of every choice that are scored."""
+    alone: TokenTrie | None = None
 
     @property
-    def requests(self) -> tuple[tuple[list[int], int], ...]:
-        """Token ids and the index of the first scored token of everything to be computed."""
+    def requests(self) -> tuple[Scoring, ...]:
+        """Everything to be computed."""
         return self.after_prompt.requests + (self.alone.requests if self.alone else ())
 
     def judge(self, done: Sequence[Completion]) -> Selection:
         """Turns the log-probabilities of every request, in order, into a selection."""
         scored = [completion.prompt_logprobs or () for completion in done]
-        given = self.after_prompt.whole(scored[: len(self.choices)])
+        own = len(self.after_prompt.requests)
+        given = self.after_prompt.whole(scored[:own])
         if self.by == "token_length":
             scores = [_mean(logprobs) for logprobs in given]
         elif self.by == "greedy_token":
             scores = _greedy(given)
         else:
             assert self.alone is not None
-            alone = self.alone.whole(scored[len(self.choices) :])
+            alone = self.alone.whole(scored[own:])
             scores = [_total(g) - _total(a) for g, a in zip(given, alone, strict=True)]
         return Selection(
             tuple(
@@ -109,12 +156,14 @@ def plan_selection(
     # tokens, so that a choice which retokenises the prompt's end is compared on equal terms.
     same = max(0, len(prompt) - _TAIL)  # healing leaves these alone
     start = same + min(_common(tokens[same:], prompt[same:]) for tokens in whole)
-    after_prompt = Branches.of(whole, max(start, 1))
+    start = max(start, 1)
+    after_prompt = TokenTrie.of(whole, start)
+    spelled = tuple(tuple(tokens[start:]) for tokens in whole)
     if by != "unconditional":
-        return SelectionPlan(choices, by, after_prompt)
+        return SelectionPlan(choices, by, after_prompt, spelled)
     bare = list(codec.document_start)
     alone = [bare + codec.encode_inside(choice) for choice in choices]
-    return SelectionPlan(choices, by, after_prompt, Branches.of(alone, len(bare)))
+    return SelectionPlan(choices, by, after_prompt, spelled, TokenTrie.of(alone, len(bare)))
 
 
 def heal(codec: TextCodec, prompt: Sequence[int], text: str) -> list[int]:

@@ -69,8 +69,6 @@ class CompletionStream:
     @property
     def usage(self) -> Usage:
         """What it took, also where it was left before its end; all zero until it was left."""
-        if self._completion is not None:
-            return self._completion.usage
         return Usage() if self._reply is None else self._reply.usage
 
     @property

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Submission:
     """How one request is to be served; the prompt comes beside it.
 
-    `score_from` asks for the log-probabilities of the prompt's tokens from that index on. `pin`
+    `score_from` asks for the log-probabilities of the prompt's tokens from that index on or, where
+    `targets` are given, of each of `targets[i]` at index `score_from` + i, in that order. `pin`
     keeps the prompt in the cache after the request has ended. `seed` is resolved: a request that
     samples and names no seed has drawn one.
     """
@@ -29,6 +30,7 @@ class Submission:
     seed: int
     constraint: Constraint | None = None
     score_from: int | None = None
+    targets: tuple[tuple[int, ...], ...] | None = None
     priority: int = 0
     timeout: float | None = None
     namespace: str = ""
@@ -70,6 +72,6 @@ class Submission:
         """The `index`-th of several generations of one prompt: its own random stream."""
         return replace(self, seed=(self.seed + index) % 2**63)
 
-    def scoring(self, start: int) -> Submission:
-        """The same request asking for log-probabilities from prompt token `start` on."""
-        return replace(self, score_from=start)
+    def scoring(self, first: int, targets: tuple[tuple[int, ...], ...]) -> Submission:
+        """The same request asking how likely `targets` are from prompt token `first` on."""
+        return replace(self, score_from=first, targets=targets)

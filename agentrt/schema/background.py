@@ -6,9 +6,8 @@ from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
-from anyio import to_thread
-
 from agentrt.schema.grammar import Grammar
+from agentrt.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,8 +23,6 @@ async def compiled_in_thread(compile_with: Callable[..., G]) -> G:
     """
     stop = Event()
     try:
-        return await to_thread.run_sync(
-            partial(compile_with, cancelled=stop.is_set), abandon_on_cancel=True
-        )
+        return await in_thread(partial(compile_with, cancelled=stop.is_set), abandon=True)
     finally:
         stop.set()

@@ -57,8 +57,10 @@ class TransformersGenerate(Desk):
             logits_processor=[note],
         )
         written = out[:, batch["input_ids"].shape[1] :]
-        for job, text in zip(jobs, self._tokenizer.batch_decode(written), strict=True):
-            job.answer.set_result(Answer(text, new, firsts[0], cached=0))
+        lengths = batch["attention_mask"].sum(1).tolist()
+        texts = self._tokenizer.batch_decode(written)
+        for job, text, length in zip(jobs, texts, lengths, strict=True):
+            job.answer.set_result(Answer(text, new, firsts[0], computed=length))
 
     def _choose(self, job: Job) -> None:
         prompt = len(self._tokenizer(job.prompt)["input_ids"])
@@ -67,4 +69,5 @@ class TransformersGenerate(Desk):
         logits = self._model(**padded).logits
         found = [logits[i, prompt - 1 : len(row) - 1] for i, row in enumerate(rows)]
         best = likeliest(found, [row[prompt:] for row in rows])
-        job.answer.set_result(Answer(job.choices[best], 0, cached=0))
+        computed = sum(map(len, rows))
+        job.answer.set_result(Answer(job.choices[best], 0, computed=computed))

@@ -43,7 +43,7 @@ class Work:
     tokens: list[int]
     left: int = 0
     score_from: int | None = None
-    cached: int = 0
+    computed: int = 0
     first: float | None = None
     rows: list[Any] = field(default_factory=list)
     written: list[int] = field(default_factory=list)
@@ -138,7 +138,7 @@ class LlamaCpp(Desk):
         # Nothing comes after the last token of a choice: it is scored, and need not be computed.
         tokens = work.tokens if work.score_from is None else work.tokens[:-1]
         place.tokens, place.known, place.work = [*tokens], shared, work
-        place.used, work.cached = next(self._clock), shared
+        place.used, work.computed = next(self._clock), len(tokens) - shared
 
     def _step(self) -> None:
         """One batch: the next token of every sequence that writes, and prompt tokens beside."""
@@ -204,15 +204,15 @@ class LlamaCpp(Desk):
         assert work is not None
         if work.score_from is None:
             text = self._tokenizer.decode(work.written)
-            answer = Answer(text, len(work.written), work.first, cached=work.cached)
+            answer = Answer(text, len(work.written), work.first, computed=work.computed)
             work.job.answer.set_result(answer)
             return
         works = self._scored.get(work.job, [])  # none, when several ended in the same step
         if works and all(each.done for each in works):
             targets = [each.tokens[each.score_from :] for each in works]
             best = likeliest([each.rows for each in works], targets)
-            cached = sum(each.cached for each in works)
-            work.job.answer.set_result(Answer(work.job.choices[best], 0, cached=cached))
+            computed = sum(each.computed for each in works)
+            work.job.answer.set_result(Answer(work.job.choices[best], 0, computed=computed))
             del self._scored[work.job]
 
     def _write_object(self, job: Job) -> None:

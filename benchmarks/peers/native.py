@@ -50,9 +50,10 @@ class StateBranch(Branch):
         result = self._state.result("it")
         done: Completion = result.completion
         if result.selection is not None:
-            return Answer(done.text, 0, cached=done.usage.cached_tokens)
+            return Answer(done.text, 0, computed=done.usage.computed_tokens)
         first = time.perf_counter() - done.timings.decode_s
-        return Answer(result.text, done.usage.output_tokens, first, cached=done.usage.cached_tokens)
+        usage = done.usage
+        return Answer(result.text, usage.output_tokens, first, computed=usage.computed_tokens)
 
 
 class Agentrt:

@@ -22,13 +22,13 @@ class Answer:
     """What an engine wrote.
 
     `first` is when its first token was there (of `time.perf_counter`), where the engine tells;
-    `cached` is how many prompt tokens it did not compute, where it counts them.
+    `computed` is how many prompt tokens it computed, where it counts them, those of choices too.
     """
 
     text: str
     tokens: int
     first: float | None = None
-    cached: int | None = None
+    computed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Call:
     tokens: int
     seconds: float
     first_s: float | None
-    cached: int | None
+    computed: int | None
     valid: bool | None = None
 
 
@@ -131,7 +131,7 @@ class Branch(ABC):
     ) -> None:
         first_s = None if answer.first is None else answer.first - start
         seconds = time.perf_counter() - start
-        call = Call(prompt, continuations, answer.tokens, seconds, first_s, answer.cached, valid)
+        call = Call(prompt, continuations, answer.tokens, seconds, first_s, answer.computed, valid)
         self.log.append(call)
 
 

@@ -50,7 +50,7 @@ def summed_up(outcome: Outcome, tokens: Callable[[str], list[int]]) -> Figures:
     """The figures of a run. `tokens` is the model's tokenizer, for what an engine does not count.
 
     `computed_over_least` is the prompt tokens computed over those of every distinct prefix edge,
-    each computed once.
+    each computed once. The last token of a choice is none of them: nothing comes after it.
     """
     calls, seconds = outcome.calls, outcome.seconds
     firsts = [call.first_s for call in calls if call.first_s is not None]
@@ -67,11 +67,11 @@ def summed_up(outcome: Outcome, tokens: Callable[[str], list[int]]) -> Figures:
 
 
 def _reuse(calls: list[Call], tokens: Callable[[str], list[int]]) -> Figures:
-    if any(call.cached is None for call in calls):
+    if any(call.computed is None for call in calls):
         return {"hit_rate": None, "computed_over_least": None}
     asked = [each for call in calls for each in _asked(call, tokens)]
     prompt_tokens = sum(len(each.prompt) for each in asked)
-    computed = prompt_tokens - sum(call.cached or 0 for call in calls)
+    computed = sum(call.computed or 0 for call in calls)
     return {
         "hit_rate": 1 - computed / prompt_tokens,
         "computed_over_least": computed / least_computed(asked),
@@ -81,7 +81,7 @@ def _reuse(calls: list[Call], tokens: Callable[[str], list[int]]) -> Figures:
 def _asked(call: Call, tokens: Callable[[str], list[int]]) -> list[Asked]:
     """The requests of a call: to choose among texts, each of them is asked for after the prompt."""
     if len(call.continuations) > 1:
-        return [Asked(tuple(tokens(call.prompt + text)), ()) for text in call.continuations]
+        return [Asked(tuple(tokens(call.prompt + text)[:-1]), ()) for text in call.continuations]
     written = tokens(call.prompt + call.continuations[0])
     prompt = tokens(call.prompt)
     return [Asked(tuple(prompt), tuple(written[len(prompt) :]))]

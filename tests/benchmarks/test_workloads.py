@@ -52,13 +52,14 @@ class Scripted:
         self.most_at_once = max(self.most_at_once, self.at_once)
         await asyncio.sleep(0)
         self.at_once -= 1
-        return Answer("abcdefgh"[len(prompt) % 8] * max_tokens, max_tokens, cached=0)
+        return Answer("abcdefgh"[len(prompt) % 8] * max_tokens, max_tokens, computed=len(prompt))
 
     async def select(self, prompt: str, choices: Sequence[str]) -> Answer:
-        return Answer(choices[-1], 0, cached=0)
+        computed = sum(len(prompt + choice) - 1 for choice in choices)
+        return Answer(choices[-1], 0, computed=computed)
 
     async def fill(self, prompt: str, kind: type[BaseModel], max_tokens: int) -> Answer:
-        return Answer(ORDER, max_tokens, cached=0)
+        return Answer(ORDER, max_tokens, computed=len(prompt))
 
 
 def letters(text: str) -> list[int]:
@@ -103,8 +104,8 @@ def test_a_tree_has_all_its_thoughts() -> None:
 def test_the_least_counts_what_was_written_before_as_known() -> None:
     # The second prompt goes on from the first's output: "ab" and the last letter of "cd" are new.
     calls = [
-        Call("ab", ("cd",), 2, 1.0, None, cached=0),
-        Call("abcd", ("e",), 1, 1.0, None, cached=3),
+        Call("ab", ("cd",), 2, 1.0, None, computed=2),
+        Call("abcd", ("e",), 1, 1.0, None, computed=1),
     ]
     figures = summed_up(Outcome(1, 2.0, calls), letters)
     assert figures["computed_over_least"] == 1.0

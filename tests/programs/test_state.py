@@ -154,6 +154,17 @@ async def test_a_race_stops_the_slower(scripted: Scripted) -> None:
         await settled(current_runtime())
 
 
+async def test_what_an_interrupted_generation_took_counts(scripted: Scripted) -> None:
+    async with scripted():
+        s = State()
+        s.text("x")
+        slow, fast = s.fork(2)
+        await race(slow.gen(max_tokens=10_000), fast.gen(max_tokens=3))
+        assert slow.usage.prompt_tokens == 1
+        assert 0 < slow.usage.output_tokens < 1_000
+        assert s.usage == slow.usage + fast.usage
+
+
 async def test_leaving_a_stream_stops_it_and_the_state_stays_as_it_was(
     scripted: Scripted,
 ) -> None:

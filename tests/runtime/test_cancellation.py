@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
+
 import anyio
 import pytest
 
 from agentrt.errors import DeadlineExceeded
+from agentrt.generation import Usage
 from agentrt.runtime.runtime import Runtime
 from agentrt.testing import ScriptedModel
 from tests.runtime.serving import Gate, settled
@@ -30,6 +34,43 @@ async def test_a_cancelled_generation_gives_everything_back(at_step: int) -> Non
         await settled(runtime)
         assert len(model.steps) == at_step + 1, "it went on after it was cancelled"
         assert (await runtime.generate(PROMPT, max_tokens=3)).usage.output_tokens == 3
+
+
+@pytest.mark.parametrize("at_step", STEPS.values(), ids=STEPS.keys())
+async def test_what_a_cancelled_generation_took_is_told(at_step: int) -> None:
+    gate, took = Gate(at_step), list[Usage]()
+    async with Runtime(ScriptedModel.babbling(on_step=gate), max_step_tokens=16) as runtime:
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(runtime.generate, PROMPT, on_usage=took.append))
+            await gate.reached()
+            group.cancel_scope.cancel()
+        gate.open()
+        await settled(runtime)
+    # The step it was cancelled in is not over.
+    read, written = min(16 * at_step, len(PROMPT)), max(0, at_step - 3)
+    assert took == [Usage(prompt_tokens=read, sampled_tokens=written)]
+
+
+async def test_what_a_cancelled_selection_took_is_told() -> None:
+    gate, took = Gate(2), list[Usage]()
+    async with Runtime(ScriptedModel.babbling(on_step=gate), max_step_tokens=16) as runtime:
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(runtime.select, PROMPT, ["a", "b"], on_usage=took.append))
+            await gate.reached()
+            group.cancel_scope.cancel()
+        gate.open()
+    assert took == [Usage(prompt_tokens=32)]
+
+
+async def test_what_a_request_past_its_deadline_took_is_told() -> None:
+    model, took = ScriptedModel.babbling(), list[Usage]()
+    async with Runtime(model, max_step_tokens=16) as runtime:
+        engine = runtime._served.thread.engine
+        engine._clock = lambda: math.inf if len(model.steps) == 2 else 0.0
+        with pytest.raises(DeadlineExceeded):
+            await runtime.generate(PROMPT, timeout=1000, on_usage=took.append)
+        await settled(runtime)
+    assert took == [Usage(prompt_tokens=32)]
 
 
 async def test_a_waiting_request_can_be_cancelled() -> None:

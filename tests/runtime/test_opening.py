@@ -13,9 +13,9 @@ import anyio.to_thread
 import pytest
 
 from agentrt.errors import EngineClosed, InvalidRequest, NoRuntime
-from agentrt.runtime.crossing import Loop
 from agentrt.runtime.runtime import Runtime, current_runtime
 from agentrt.testing import EOS, ScriptedModel
+from agentrt.threads import Loop
 from tests.runtime.serving import LONG, Broken, engine_threads, failures_of, settled
 
 if TYPE_CHECKING:

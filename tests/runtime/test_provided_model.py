@@ -90,7 +90,8 @@ async def test_fp32_scores_are_transformers_own(reference: Any) -> None:
             np.testing.assert_allclose(np.array(got, float), wanted, atol=1e-4)
 
         question = "The capital of France is"
-        found = await runtime.select(question, [" Paris", " the city of Rome", " London."])
+        choices = [" Paris", " the city of Rome", " London.", " the city of Paris", " the city"]
+        found = await runtime.select(question, choices)
         for choice in found.choices:
             tokens = runtime.tokenize(question + choice.text)
             first = len(tokens) - len(choice.logprobs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 
@@ -19,11 +20,16 @@ def reference(logits: torch.Tensor) -> np.ndarray:
     return torch.log_softmax(logits.double(), -1).numpy()
 
 
+def scored(logits: torch.Tensor, targets: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    """One target a row."""
+    return score(logits, np.arange(len(targets)), targets)
+
+
 @pytest.mark.parametrize("spread", CASES)
 def test_scores_are_those_of_log_softmax(spread: float):
     logits = random_logits(8, VOCAB, spread=spread)
     targets = np.asarray([0, 5, 99, 1000, 20_000, 30_000, 40_000, VOCAB - 1])
-    scores = score(logits, targets)
+    scores = scored(logits, targets)
     assert scores.dtype == np.float32
     expected = reference(logits)[np.arange(8), targets]
     np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-6)
@@ -44,7 +50,7 @@ def test_a_chosen_token_is_scored_as_the_model_sees_it(spread: float):
     expected = reference(logits)[np.arange(4), tokens]
     np.testing.assert_allclose([a.logprob for a in answers], expected, rtol=1e-6, atol=1e-6)
     chosen = np.asarray([a.logprob for a in answers], np.float32)
-    np.testing.assert_array_equal(chosen, score(logits, np.asarray(tokens)))
+    np.testing.assert_array_equal(chosen, scored(logits, np.asarray(tokens)))
 
 
 def test_the_likeliest_come_first():
@@ -82,22 +88,29 @@ def test_logprobs_only_where_asked_for():
 def test_a_score_has_the_same_bits_in_every_batch():
     logits = random_logits(70, 5_003)
     targets = np.arange(70)
-    together = score(logits, targets)
-    alone = [score(logits[i : i + 1], targets[i : i + 1])[0] for i in range(70)]
+    together = scored(logits, targets)
+    alone = [scored(logits[i : i + 1], targets[i : i + 1])[0] for i in range(70)]
     np.testing.assert_array_equal(together, np.asarray(alone))
-    np.testing.assert_array_equal(score(logits.flip(0), targets[::-1].copy()), together[::-1])
+    np.testing.assert_array_equal(scored(logits.flip(0), targets[::-1].copy()), together[::-1])
 
 
 def test_scores_of_what_is_no_distribution_are_nan():
     logits = torch.tensor([[0.0, math.nan], [0.0, math.inf], [-math.inf, -math.inf], [0.0, 0.0]])
-    scores = score(logits, np.asarray([0, 0, 0, 1]))
+    scores = scored(logits, np.asarray([0, 0, 0, 1]))
     assert np.isnan(scores[:3]).all()
     assert scores[3] == pytest.approx(-math.log(2), abs=1e-6)
 
 
 def test_an_impossible_target_scores_minus_infinity():
-    assert score(torch.tensor([[0.0, -math.inf]]), np.asarray([1]))[0] == -math.inf
+    assert scored(torch.tensor([[0.0, -math.inf]]), np.asarray([1]))[0] == -math.inf
 
 
 def test_nothing_to_score():
-    assert score(torch.zeros(0, 4), np.zeros(0, np.int64)).shape == (0,)
+    assert scored(torch.zeros(0, 4), np.zeros(0, np.int64)).shape == (0,)
+
+
+def test_several_tokens_of_a_row_score_as_in_rows_of_their_own():
+    logits = random_logits(3, 5_003)
+    rows, targets = np.asarray([0, 0, 2, 2, 2]), np.asarray([5, 9, 5_002, 0, 5])
+    repeated = logits[torch.from_numpy(rows)]
+    np.testing.assert_array_equal(score(logits, rows, targets), scored(repeated, targets))

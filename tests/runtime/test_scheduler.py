@@ -168,17 +168,17 @@ class TestScores:
         engine.add(text)
         engine.run()
         engine.add(text, 0, score_from=50)
-        # Rows 49 to 58 give the distributions of tokens 50 to 59.
-        assert spans(engine.step()) == [(1, 49, 59)]
+        # Row 49 gives the distribution of token 50.
+        assert spans(engine.step()) == [(1, 49, 60)]
         assert engine.cache.cached == 60
 
     def test_choices_after_one_prefix(self):
         engine = FakeEngine(1000)
         stem = prompt(0, 40)
         for seed in range(1, 4):
-            engine.add(stem + prompt(seed, 6), 0, score_from=40)
-        # Each choice computes the row of the last shared token, and all but its own last one.
-        assert sorted(spans(engine.step())) == [(0, 0, 45), (1, 39, 45), (2, 39, 45)]
+            engine.add(stem + prompt(seed, 6), 0, score_from=40 if seed == 1 else 41)
+        # The first of them scores what all of them begin with by the last shared row.
+        assert sorted(spans(engine.step())) == [(0, 0, 46), (1, 40, 46), (2, 40, 46)]
 
     def test_a_whole_prompt_is_scored_in_chunks_beside_its_cached_copy(self):
         engine = FakeEngine(1000, SchedulerConfig(max_step_tokens=32))
@@ -188,7 +188,7 @@ class TestScores:
         engine.add(text, 0, score_from=1)
         computed = engine.computed
         engine.run()
-        assert engine.computed - computed == 99
+        assert engine.computed - computed == 100
         assert engine.cache.cached == 100
 
     def test_scores_and_samples(self):
@@ -203,7 +203,7 @@ class TestScores:
             [(1, 61, 62)],
         ]
 
-    @pytest.mark.parametrize("score_from", [0, 10, -1])
+    @pytest.mark.parametrize("score_from", [0, 11, -1])
     def test_what_has_no_distribution_cannot_be_scored(self, score_from):
         with pytest.raises(InvalidRequest, match="score_from"):
             Request(

@@ -40,8 +40,8 @@ def requests(draw):
         "deadline": draw(st.sampled_from([None, None, None, 5.0, 20.0])),
     }
     max_tokens = draw(st.integers(1, 25))
-    if len(prompt) > 1 and draw(st.integers(0, 3)) == 0:
-        options["score_from"] = draw(st.integers(1, len(prompt) - 1))
+    if draw(st.integers(0, 3)) == 0:
+        options["score_from"] = draw(st.integers(1, len(prompt)))
         max_tokens *= draw(st.integers(0, 1))
     return prompt, max_tokens, options
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agentrt.errors import InvalidRequest
 from agentrt.generation import TokenLogprob
 from agentrt.runtime.runtime import Runtime
-from agentrt.runtime.selecting import Branches, heal, plan_selection
+from agentrt.runtime.selecting import Scoring, TokenTrie, heal, plan_selection
 from agentrt.testing import ByteCodec, ScriptedModel
 from tests.runtime.serving import settled
 
@@ -42,10 +42,21 @@ async def test_the_prompt_of_a_selection_is_computed_once() -> None:
     prompt = "x" * 200
     async with Runtime(model) as runtime:
         await runtime.select(prompt, ["one", "two", "three", "four"])
-    # The prompt; of each choice all but its last token, which nothing follows, and of "two" no "t"
-    # either, which "three" has; and once more, for every choice but the first, the token before
-    # those, whose row scores the first of them.
-    assert sum(model.steps) == 200 + (3 + 2 + 4 + 1) + 3
+    # The prompt; of each choice all but its last token, which nothing follows, the "t" of two of
+    # them once.
+    assert sum(model.steps) == 200 + len("on" + "t" + "w" + "hre" + "fou")
+
+
+async def test_choices_of_a_token_are_scored_by_the_prompts_last_row() -> None:
+    model = ScriptedModel(next_letter)
+    async with Runtime(model) as runtime:
+        await runtime.generate("x" * 200, max_tokens=1)
+        before = sum(model.steps)
+        found = await runtime.select("x" * 200, list("abyz"))
+        assert sum(model.steps) == before + 1
+        assert found.text == "y"
+        assert (found.usage.prompt_tokens, found.usage.computed_tokens) == (200, 1)
+        await settled(runtime)
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=12))
@@ -59,12 +70,24 @@ def test_what_choices_begin_with_is_scored_once(tails: list[list[int]]) -> None:
         return tuple(score(path[: i + 1]) for i in range(first, len(path)))
 
     paths = [[7, 8, 9, *tail] for tail in tails]
-    branches = Branches.of(paths, 3)
-    own = [scored(path, first) for path, first in branches.requests]
-    assert branches.whole(own) == [scored(path, 3) for path in paths]
+    trie = TokenTrie.of(paths, 3)
+    own = [
+        tuple(
+            score([*asked.token_ids[: asked.first + i], token])
+            for i, tokens in enumerate(asked.targets)
+            for token in tokens
+        )
+        for asked in trie.requests
+    ]
+    assert trie.whole(own) == [scored(path, 3) for path in paths]
     edges = {tuple(path[:i]) for path in paths for i in range(4, len(path) + 1)}
-    # A path within another still asks for one token.
-    assert len(edges) <= sum(map(len, own)) <= len(edges) + len(paths)
+    assert sum(map(len, own)) == len(edges)
+    read = [
+        tuple(asked.token_ids[:row])
+        for asked in trie.requests
+        for row in range(asked.first, len(asked.token_ids) + 1)
+    ]
+    assert sorted(read) == sorted({edge[:-1] for edge in edges})
 
 
 async def test_choices_that_begin_alike_are_scored_as_if_alone() -> None:
@@ -117,17 +140,16 @@ async def test_known_prompt_logprobs_are_not_computed_again() -> None:
         first = await runtime.generate("abcdefgh", max_tokens=0, prompt_logprobs=True)
         computed = sum(model.steps)
         again = await runtime.generate("abcdefgh", max_tokens=0, prompt_logprobs=True)
-        # The last token was never computed, nothing was to follow it: "g" is, to score it again.
-        assert sum(model.steps) == computed + 1
+        assert sum(model.steps) == computed
         assert again.prompt_logprobs == first.prompt_logprobs
 
         longer = await runtime.generate("abcdefghij", max_tokens=1, prompt_logprobs=True)
         assert longer.prompt_logprobs is not None
         assert [e.logprob for e in longer.prompt_logprobs] == pytest.approx([LIKELY] * 9)
-        assert sum(model.steps) == computed + 1 + len("ghij")
+        assert sum(model.steps) == computed + len("hij")
 
         known = await runtime.generate("abcdefghij", max_tokens=0, prompt_logprobs=True)
-        assert sum(model.steps) == computed + 1 + len("ghij")
+        assert sum(model.steps) == computed + len("hij")
         assert known.usage.cached_tokens == 10
 
 
@@ -182,7 +204,12 @@ def test_a_choice_is_scored_in_the_tokens_it_takes_with_the_prompt() -> None:
     assert heal(codec, prompt, "bc") == codec.encode("xabc")
     plan = plan_selection(codec, prompt, ["bc", "c"], "token_length")
     # Both from the token where the first choice leaves the prompt: "a" may become "ab".
-    assert plan.requests == (([ord("x"), ord("a"), ord("c")], 1), ([ord("x"), 300, ord("c")], 1))
+    assert plan.spelled == ((300, ord("c")), (ord("a"), ord("c")))
+    # What both are read after is "x"; its row scores both tokens.
+    assert plan.requests == (
+        Scoring([ord("x"), 300], 1, ((300, ord("a")), (ord("c"),))),
+        Scoring([ord("x"), ord("a")], 2, ((ord("c"),),)),
+    )
 
 
 def test_control_tokens_are_never_retokenised() -> None:

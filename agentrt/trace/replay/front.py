@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
     from agentrt.generation import Completion
-    from agentrt.runtime.front import Asked
+    from agentrt.runtime.front import Asked, OnUsage
     from agentrt.runtime.selecting import SelectionPlan
     from agentrt.runtime.source import TextCodec
     from agentrt.runtime.submission import Submission
@@ -42,7 +42,11 @@ class ReplayFront(Front):
         yield [self._reply(tokens, submission) for tokens, submission in asked]
 
     async def choose(
-        self, tokens: Sequence[int], plan: SelectionPlan, submission: Submission
+        self,
+        tokens: Sequence[int],
+        plan: SelectionPlan,
+        submission: Submission,
+        on_usage: OnUsage | None = None,
     ) -> Selection:
         asked = keyed(
             {
@@ -56,11 +60,12 @@ class ReplayFront(Front):
         if found.outcome is not None:
             reply.deliver_nowait(Finished(found.outcome))
         done = await reply.outcome()
-        spelled = (whole[start:] for whole, start in plan.requests)
+        if on_usage is not None:
+            on_usage(done.usage)
         return Selection(
             tuple(
                 Choice(text, score, tuple(TokenLogprob(i, None) for i in ids))
-                for text, score, ids in zip(plan.choices, found.scores, spelled, strict=False)
+                for text, score, ids in zip(plan.choices, found.scores, plan.spelled, strict=False)
             ),
             usage=done.usage,
             timings=done.timings,
