@@ -95,6 +95,12 @@ class StringText:
             return _CLOSED if self._complete(state) else None
         return self.after(state, found)
 
+    def is_free_from(self, state: Within) -> bool:
+        """Whether any text may follow, between two characters."""
+        if state.lo or state.hi is not None or state.pending is not None:
+            return False
+        return self.dfa is None or self.dfa.is_free_from(state.dfa)
+
     def few(self, state: Within) -> frozenset[int] | None:
         """The bytes that may come next, between characters; None where they are many."""
         if self.dfa is None:

@@ -15,14 +15,14 @@ from agentrt.schema.machine.digits import NumberText
 from agentrt.schema.machine.shortest import has_dear_characters
 from agentrt.schema.machine.texts import StringText, Within
 from agentrt.schema.prepare import children
+from agentrt.schema.tokens.bits import pack, set_bits, tokens_of
 from agentrt.schema.tokens.costs import TOO_DEAR, Costs
-from agentrt.schema.tokens.masks import set_bits
-from agentrt.schema.tokens.vocabulary import Vocabulary, pack
 
 if TYPE_CHECKING:
     from agentrt.schema.machine.frames import Configuration, Frame
     from agentrt.schema.machine.machine import Machine
     from agentrt.schema.tokens.masks import Masks
+    from agentrt.schema.tokens.vocabulary import Vocabulary
     from agentrt.schema.values.strings import Strings
 
 _MOST_KEPT = 50_000
@@ -217,13 +217,3 @@ def _longest_end(strings: Strings) -> int:
 def _longest_number(text: StringText | NumberText) -> int:
     """Bytes that suffice to end a number wherever it stands."""
     return text.longest_end if isinstance(text, NumberText) else _longest_end(text.strings)
-
-
-def tokens_of(mask: np.ndarray) -> np.ndarray:
-    """The tokens whose bit is set."""
-    words = np.flatnonzero(mask)
-    if len(words) > len(mask) // 8:
-        return np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
-    bits = np.unpackbits(mask[words].view(np.uint8).reshape(-1, 4), axis=1, bitorder="little")
-    at, bit = np.nonzero(bits)
-    return words[at] * 32 + bit

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from agentrt.schema.regex.dfa import UNIVERSAL
+from agentrt.schema.tokens.bits import pack
 from agentrt.schema.tokens.spelling import FAR, SpecialTokens, Table
-from agentrt.schema.tokens.vocabulary import Vocabulary, pack
 
 if TYPE_CHECKING:
     from agentrt.schema.machine.codec import Codec
     from agentrt.schema.machine.texts import StringText, Within
     from agentrt.schema.regex.dfa import Dfa
     from agentrt.schema.tokens.trie import Node
+    from agentrt.schema.tokens.vocabulary import Vocabulary
 
 _MOST_KEPT = 4096
 _MOST_SWEPT = 256
@@ -33,10 +34,10 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Leaf:
     """`inside`: the packed mask of tokens that stay within; `whole`: and of those that end with the
-    closing quote. `after`: what tokens go on with after it, None for nothing.
+    closing quote. `after`: what tokens go on with after it, None for nothing. Compared by identity.
     """
 
     inside: np.ndarray
@@ -69,6 +70,8 @@ class Leaves:
     def of(self, text: StringText, state: Within) -> Leaf:
         """The leaf of a state between two characters."""
         dfa = text.dfa or UNIVERSAL
+        if dfa.is_free_from(state.dfa):
+            dfa, state = UNIVERSAL, state._replace(dfa=0)
         key = (dfa, state.dfa, _flags(text.codec), state.lo, state.hi)
         found = self._leaves.get(key)
         if found is None:

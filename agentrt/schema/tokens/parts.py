@@ -9,8 +9,10 @@ it. A part is worked out once, and shared by every place of equal state.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from agentrt.schema.cache import Cache
 from agentrt.schema.machine import states as at
 from agentrt.schema.machine.digits import NumberText
 from agentrt.schema.machine.keys import AtName
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from agentrt.schema.tokens.trie import Node, Trie
 
 _QUOTE, _COMMA, _COLON, _ARRAY_END, _OBJECT_END = 0x22, 0x2C, 0x3A, 0x5D, 0x7D
+_ESCAPE = 0x5C
 _NUMERIC = frozenset(b"0123456789+-.eE")
 _SPACES = b" \t\n\r"
 _NONE: frozenset[str] = frozenset()
@@ -67,26 +70,16 @@ class Ends:
         return Part(self.tokens, (trie.root,) if merged is None else (trie.root, merged))
 
 
-class NameEntries:
-    """What tokens do in a key among known names: `inside` with the names of which one must be
-    allowed, `ends` the nodes after a name's closing quote."""
-
-    __slots__ = ("ends", "inside")
-
-    def __init__(self) -> None:
-        self.inside: list[tuple[int, tuple[int, ...]]] = []
-        self.ends: list[tuple[int, Node]] = []
-
-
 class Parts:
     """Works out the parts of one machine over one vocabulary, and keeps them."""
 
     def __init__(self, machine: Machine, trie: Trie) -> None:
         self.machine = machine
         self.trie = trie
-        self._known: dict[tuple[int, object], Part] = {}
-        self._names: dict[tuple[int, NameTree, int, Pending | None], NameEntries] = {}
-        self._others: dict[tuple[int, StringText, Within], OtherEntries] = {}
+        self._known: Cache[tuple[int, object], Part] = Cache(_MOST_KEPT)
+        self._names: Cache[tuple[int, NameTree, int, Pending | None], NameEntries]
+        self._names = Cache(_MOST_KEPT)
+        self._others: Cache[tuple[int, StringText, Within], OtherEntries] = Cache(_MOST_KEPT)
 
     def of(self, node: Node, state: object) -> Part:
         """The part of a state, from a node of the tree of tokens on."""
@@ -96,8 +89,6 @@ class Parts:
         key = (node.number, state)
         found = self._known.get(key)
         if found is None:
-            if len(self._known) >= _MOST_KEPT:
-                self._known.clear()
             ends = Ends()
             if isinstance(state, at.Spaces):
                 self._spaces(node, state.inner, state.spaces + 1, ends)
@@ -106,7 +97,7 @@ class Parts:
                 if isinstance(state, at.Start | at.BeforeColon | at.InObject | at.InArray):
                     self._spaces(node, state, 1, ends)
                 self._solid(node, state, ends)
-            found = self._known[key] = ends.part(self.trie)
+            found = self._known.keep(key, ends.part(self.trie))
         return found
 
     def _spaces(self, node: Node, inner: object, count: int, ends: Ends) -> None:
@@ -224,7 +215,7 @@ class Parts:
     def key(self, node: Node, key: object, parent: at.InObject, ends: Ends) -> None:
         """From within a key of an object on."""
         if isinstance(key, at.InKnownKey):
-            self.inside_known(node, key, ends)
+            self.inside_known(node, key, ends.tokens)
             self.known_ends(node, key, parent, ends)
         elif isinstance(key, at.InOtherKey):
             entries = self.others(node, key)
@@ -233,17 +224,17 @@ class Parts:
                 whole = None if key.text is None else key.text + name
                 self.after_other(child, key, parent, whole, ends)
 
-    def inside_known(self, node: Node, key: at.InKnownKey, ends: Ends) -> None:
-        """The tokens that stay within a key among known names."""
+    def inside_known(self, node: Node, key: at.InKnownKey, out: list[int]) -> None:
+        """Adds the tokens that stay within a key among known names."""
         allowed = key.at.allowed
-        for names, tokens in self._names_of(node, key).inside:
+        for names, tokens in self._names_of(node, key.node.tree, key.at).inside:
             if names & allowed:
-                ends.tokens.extend(tokens)
+                out.extend(tokens)
 
     def known_ends(self, node: Node, key: at.InKnownKey, parent: at.InObject, ends: Ends) -> None:
         """The tokens that end the key, and go on after it."""
         plan = parent.node.plan
-        for index, child in self._names_of(node, key).ends:
+        for index, child in self._names_of(node, key.node.tree, key.at).ends:
             if key.at.allowed >> index & 1:
                 value = plan.values[index] if plan.plain else None
                 if value is None or not self._keyed_alone(child, value, ends):
@@ -285,12 +276,18 @@ class Parts:
         if some:
             ends.tokens.extend(child.tokens)
 
-    def _names_of(self, node: Node, key: at.InKnownKey) -> NameEntries:
-        tree = key.node.tree
-        known = (node.number, tree, key.at.node, key.at.pending)
+    def completing(self, node: Node, tree: NameTree, begun: str) -> tuple[int, ...]:
+        """The tokens that complete a name of the tree, of which so much was read."""
+        place = tree.find(begun)
+        if place is None:
+            return ()
+        return self._names_of(node, tree, AtName(place, 0, None)).completing
+
+    def _names_of(self, node: Node, tree: NameTree, place: AtName) -> NameEntries:
+        known = (node.number, tree, place.node, place.pending)
         found = self._names.get(known)
         if found is None:
-            found = self._names[known] = _name_entries(node, tree, key.at)
+            found = self._names.keep(known, NameEntries(node, tree, place))
         return found
 
     def others(self, node: Node, key: at.InOtherKey) -> OtherEntries:
@@ -298,9 +295,7 @@ class Parts:
         known = (node.number, key.automaton, key.at)
         found = self._others.get(known)
         if found is None:
-            if len(self._others) >= _MOST_KEPT:
-                self._others.clear()
-            found = self._others[known] = OtherEntries(node, key.automaton, key.at)
+            found = self._others.keep(known, OtherEntries(node, key.automaton, key.at))
         return found
 
 
@@ -330,22 +325,59 @@ class OtherEntries:
                     stack.append((child, following, longer))
 
 
-def _name_entries(node: Node, tree: NameTree, start: AtName) -> NameEntries:
-    """With every name allowed."""
-    out = NameEntries()
-    stack = [(node, start._replace(allowed=tree.below[start.node]))]
-    while stack:
-        node, within = stack.pop()
-        for byte, child in _shared(node, tree.first_bytes(within)):
-            following = tree.step(within, byte)
-            if isinstance(following, AtName):
-                if child.tokens:
-                    out.inside.append((tree.possible(following), child.tokens))
-                if child.children:
-                    stack.append((child, following))
-            elif following is not None:
-                out.ends.append((following, child))
-    return out
+class NameEntries:
+    """What tokens do in a key among known names, were every one allowed: `inside` with the names of
+    which one must be, `ends` the nodes after a name's closing quote."""
+
+    def __init__(self, node: Node, tree: NameTree, start: AtName) -> None:
+        self.tree = tree
+        self.inside: list[tuple[int, tuple[int, ...]]] = []
+        self.ends: list[tuple[int, Node]] = []
+        self._stack: list[tuple[Node, AtName | int]] = [
+            (node, start.node if start.pending is None else start)
+        ]
+        while self._stack:
+            node, place = self._stack.pop()
+            if isinstance(place, AtName):
+                self._within(node, place, node.children)
+            else:
+                self._between(node, place)
+
+    @cached_property
+    def completing(self) -> tuple[int, ...]:
+        """The tokens that complete a name."""
+        return tuple(token for _, child in self.ends for token in child.below())
+
+    def _between(self, node: Node, place: int) -> None:
+        """From between two characters of a name."""
+        tree = self.tree
+        quote = node.children.get(_QUOTE)
+        if quote is not None and tree.ends[place] >= 0:
+            self.ends.append((tree.ends[place], quote))
+        following = tree.plainly[place]
+        for byte in node.children.keys() & following.keys():
+            child, target = node.children[byte], following[byte]
+            if child.tokens:
+                self.inside.append((tree.below[target], child.tokens))
+            if child.children:
+                self._stack.append((child, target))
+        if len(following) < len(tree.children[place]):
+            within = AtName(place, tree.below[place], None)
+            self._within(node, within, [b for b in node.children if b == _ESCAPE or b >= 0x80])
+
+    def _within(self, node: Node, place: AtName, read: Iterable[int]) -> None:
+        """On by bytes that begin or continue a character of more than one."""
+        tree = self.tree
+        place = place._replace(allowed=tree.below[place.node])
+        for byte in read:
+            child, following = node.children[byte], tree.step(place, byte)
+            if not isinstance(following, AtName):
+                continue
+            if child.tokens:
+                self.inside.append((tree.possible(following), child.tokens))
+            if child.children:
+                whole = following.pending is None
+                self._stack.append((child, following.node if whole else following))
 
 
 def _reachable(node: Node, text: TextAutomaton, within: object) -> Iterable[tuple[int, Node]]:

@@ -55,6 +55,16 @@ class Node:
             node = following
         node.tokens = (*node.tokens, token)
 
+    def below(self) -> list[int]:
+        """The tokens that end here or further on."""
+        out: list[int] = []
+        stack = [self]
+        while stack:
+            node = stack.pop()
+            out += node.tokens
+            stack += node.children.values()
+        return out
+
 
 def _merged(nodes: Iterable[Node]) -> Node:
     """One tree of what follows any of the nodes."""
