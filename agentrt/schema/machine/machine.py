@@ -62,6 +62,8 @@ class Machine:
         self.store = Store()
         self.items = Items(self)
         self.members = Members(self)
+        self.tells_items_apart = False
+        """Whether it has come upon arrays whose items must differ."""
         self._arrays: dict[ArrayShape, ArrayNode] = {}
         self._objects: dict[ObjectShape, ObjectNode] = {}
         self._strings: dict[Strings, StringText] = {}
@@ -86,12 +88,8 @@ class Machine:
         found = self._arrays.get(shape)
         if found is None:
             found = self._arrays[shape] = ArrayNode(self, shape)
+            self.tells_items_apart |= found.plan.unique
         return found
-
-    @property
-    def tells_items_apart(self) -> bool:
-        """Whether it has come upon arrays whose items must differ."""
-        return any(node.plan.unique for node in self._arrays.values())
 
     def object(self, shape: ObjectShape) -> ObjectNode:
         found = self._objects.get(shape)
@@ -257,8 +255,8 @@ class Machine:
                 out.setdefault(_QUOTE, []).append(at.InText(text, text.start()))
         for numbers in values.numbers:
             text = self.number(numbers)
-            for byte in b"-0123456789":
-                first = None if numbers.is_empty else text.step(text.start(), byte)
+            for byte in b"" if numbers.is_empty else b"-0123456789":
+                first = text.step(text.start(), byte)
                 if first is not None:
                     out.setdefault(byte, []).append(at.InText(text, first))
         for shape in values.arrays:

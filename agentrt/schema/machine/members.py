@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from agentrt.schema.algebra.objects import ObjectPlan, bits, excluding
@@ -25,11 +26,14 @@ class ObjectNode:
     def __init__(self, machine: Machine, shape: ObjectShape) -> None:
         ordered = machine.options.key_order == "declared"
         self.plan = ObjectPlan(machine.space, shape, machine.nonempty, ordered=ordered)
-        self.tree = NameTree(self.plan.names, machine.plain_codec)
+        self._codec = machine.plain_codec
         self.names = frozenset(self.plan.names)
-        self.sorted_names = sorted(self.plan.names)
         self.openings: dict[tuple[object, ...], list[object]] = {}
         self.free = all(cls.free for cls in self.plan.classes)
+
+    @cached_property
+    def tree(self) -> NameTree:
+        return NameTree(self.plan.names, self._codec)
 
 
 class Members:

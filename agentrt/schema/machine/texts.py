@@ -95,9 +95,9 @@ class StringText:
             return _CLOSED if self._complete(state) else None
         return self.after(state, found)
 
-    def is_free_from(self, state: Within) -> bool:
-        """Whether any text may follow, between two characters."""
-        if state.lo or state.hi is not None or state.pending is not None:
+    def covers(self, state: Within) -> bool:
+        """Whether every text stays within the string, from between two characters."""
+        if state.hi is not None or state.pending is not None:
             return False
         return self.dfa is None or self.dfa.is_free_from(state.dfa)
 

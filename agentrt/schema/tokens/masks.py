@@ -73,15 +73,17 @@ class Masks:
         frames = configuration.frames
         bases: list[Base] = []
         tokens: list[int] = []
-        # whatever stays within a known key stays within one that may be any
-        in_any_key = len(frames) > 1 and any(_in_any_key(frame.state) for frame in frames)
+        # what stays within one of several strings stays within one that may go on in any way
+        covered = len(frames) > 1 and any(self._covers(frame.state) for frame in frames)
         for frame in frames:
-            if self.is_string(frame.state):
-                bases += self._in_string(frame, tokens)
-            elif in_any_key and isinstance(frame.state, at.InKnownKey):
+            if covered and isinstance(frame.state, at.InKnownKey):
                 self.names.known_ends(self.vocabulary.trie.quoting, frame, tokens)
-            else:
+            elif not self.is_string(frame.state):
                 self._from(self.vocabulary.trie.root, frame, tokens)
+            elif covered and not self._covers(frame.state):
+                self._end_string(frame, tokens)
+            else:
+                bases += self._in_string(frame, tokens)
         return bases, tokens
 
     def _joined(self, bases: list[Base], tokens: list[int]) -> np.ndarray:
@@ -210,13 +212,17 @@ class Masks:
             and state.text.few(state.at) is None
         )
 
+    def _covers(self, state: object) -> bool:
+        """Whether whatever may come next within a string may come within this one."""
+        if not self.is_string(state):
+            return False
+        text, within = _text(state)
+        return text.covers(within)
+
     def _string(self, frame: Frame) -> tuple[StringText, Within]:
         """The string that a frame is in, and where, bounds out of a token's reach left out."""
-        state = frame.state
-        assert isinstance(state, at.InText | at.InOtherKey)
-        text = state.automaton if isinstance(state, at.InOtherKey) else state.text
-        assert isinstance(text, StringText)
-        return text, self.abstraction.within(text, state.at)
+        text, within = _text(frame.state)
+        return text, self.abstraction.within(text, within)
 
     def places(self, frame: Frame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The plain tokens that stay within the string that a frame is in, the DFA state that each
@@ -234,6 +240,18 @@ class Masks:
             return self.names.in_other(leaf, state, parents)
         out += self._follow(leaf.after, parents)
         return [Base(leaf.whole)]
+
+    def _end_string(self, frame: Frame, out: list[int]) -> None:
+        """Adds the tokens that leave a string."""
+        after = self.leaves.after(*self._string(frame))
+        state, parents = frame.state, frame.parents
+        if after is None or parents is None:
+            return
+        if isinstance(state, at.InOtherKey):
+            self.names.end_other(after, state, parents, out)
+        else:
+            out += after.tokens
+            out += self._follow(after, parents)
 
 
 _Making = tuple[tuple[tuple[int, tuple[int, ...]], ...], tuple[int, ...]]
@@ -254,9 +272,13 @@ def _less(mask: np.ndarray, tokens: Collection[int]) -> np.ndarray:
     return mask
 
 
-def _in_any_key(state: object) -> bool:
-    """Whether the state is in a key, between two characters, that may become any name."""
-    return isinstance(state, at.InOtherKey) and state.automaton.is_free_from(state.at)
+def _text(state: object) -> tuple[StringText, Within]:
+    """The string that a state is in, and where."""
+    assert isinstance(state, at.InText | at.InOtherKey)
+    text = state.automaton if isinstance(state, at.InOtherKey) else state.text
+    assert isinstance(text, StringText)
+    assert isinstance(state.at, Within)
+    return text, state.at
 
 
 def _in_json_string(state: object) -> bool:

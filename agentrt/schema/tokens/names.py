@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from agentrt.schema.cache import Cache
 from agentrt.schema.machine import states as at
 from agentrt.schema.tokens.bits import set_bits
@@ -13,6 +11,8 @@ from agentrt.schema.tokens.parts import Ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import numpy as np
 
     from agentrt.schema.machine.frames import Configuration, Frame
     from agentrt.schema.tokens.leaves import Leaf
@@ -76,12 +76,19 @@ class Names:
         for parent in parents.frames:
             assert isinstance(parent.state, at.InObject)
             less = self._refused(key, parent.state)
-            bases.append(Base(self._any_name(leaf, key, parent, parents), less))
+            bases.append(Base(self._any_name(leaf, key, parent), less))
         return bases
 
-    def _any_name(
-        self, leaf: Leaf, key: at.InOtherKey, parent: Frame, parents: Configuration
-    ) -> np.ndarray:
+    def end_other(
+        self, after: Node, key: at.InOtherKey, parents: Configuration, out: list[int]
+    ) -> None:
+        """Adds the tokens that end another key; `after` is what they hold after the quote."""
+        for parent in parents.frames:
+            assert isinstance(parent.state, at.InObject)
+            less = set(self._refused(key, parent.state))
+            out += [t for t in self._ending(after, key, parent) if t not in less]
+
+    def _any_name(self, leaf: Leaf, key: at.InOtherKey, parent: Frame) -> np.ndarray:
         """The mask, did it not matter what the key's name is."""
         assert leaf.after is not None
         assert isinstance(parent.state, at.InObject)
@@ -90,14 +97,19 @@ class Names:
         known = (leaf, parent.number if alone is None else alone, key.cls)
         found = self._any.get(known)
         if found is None:
-            ends, tokens = Ends(), list[int]()
-            self.parts.after_other(leaf.after, key, parent.state, None, ends)
-            self._onward(ends, parent.parents, tokens)
             mask = leaf.inside.copy()
-            set_bits(mask, tokens)
+            set_bits(mask, self._ending(leaf.after, key, parent))
             mask.flags.writeable = False
             found = self._any.keep(known, mask)
         return found
+
+    def _ending(self, after: Node, key: at.InOtherKey, parent: Frame) -> list[int]:
+        """The tokens that end the key, did it not matter what its name is."""
+        assert isinstance(parent.state, at.InObject)
+        ends, tokens = Ends(), list[int]()
+        self.parts.after_other(after, key, parent.state, None, ends)
+        self._onward(ends, parent.parents, tokens)
+        return tokens
 
     def _refused(self, key: at.InOtherKey, parent: at.InObject) -> tuple[int, ...]:
         """The tokens that would complete the key to a name that may not come: one that is known,
