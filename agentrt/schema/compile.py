@@ -186,6 +186,7 @@ def _machine(source: Source) -> Machine:
         try:
             machine = Machine(space, loader.root(), source.options)
             prepare(machine)
+            space.settle()
         except RecursionError:
             raise SchemaError("", "the schema is nested too deep", "flatten it") from None
         return machine

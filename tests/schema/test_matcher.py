@@ -300,3 +300,30 @@ def test_the_shortest_integer_is_found(
 ) -> None:
     grammar = compile_schema({"type": "integer", **schema}, vocabulary, plain_numbers="integers")
     assert len(grammar.statistics().shortest) == digits
+
+
+def test_values_that_items_must_differ_from_are_forgotten(
+    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
+    grammar = compile_schema(schema, vocabulary)
+    monkeypatch.setattr("agentrt.schema.machine.machine._MOST_GROWN", 50)
+    space = grammar.engine.machine.space
+    begun = grammar.matcher()
+    accept(begun, b"[", b"7", b",")
+    for first in range(100, 200):
+        accept(grammar.matcher(), b"[", *(bytes([b]) for b in b"%d,%d" % (first, first + 1)), b",")
+        assert space.grown < 70
+    for matcher in (begun, grammar.matcher()):
+        if matcher is not begun:
+            accept(matcher, b"[", b"7", b",")
+        accept(matcher, b"7")
+        assert not has(matcher, b"]")
+        accept(matcher, b"8")
+        assert has(matcher, b"]")
+
+
+def has(matcher: GrammarMatcher, piece: bytes) -> bool:
+    """Whether a token may come next."""
+    token = matcher.grammar.engine.vocabulary.tokens.index(piece)
+    return token in allowed(matcher.next().mask, matcher.grammar.engine.vocabulary.size)

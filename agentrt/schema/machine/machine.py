@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _QUOTE, _COMMA, _COLON = 0x22, 0x2C, 0x3A
 _MOST_INTERNED = 400_000
+_MOST_GROWN = 20_000
 _SPACE = frozenset(b" \t\n\r")
 _NULL, _TRUE, _FALSE = LiteralText(b"null"), LiteralText(b"true"), LiteralText(b"false")
 
@@ -127,8 +128,15 @@ class Machine:
         return found
 
     def trim(self) -> None:
-        """Forgets the configurations made so far, once they are many; those in use stay good."""
-        if self.store.size > _MOST_INTERNED:
+        """Forgets what texts have led to, once it is much; what is in use stays good."""
+        grown = self.space.grown > _MOST_GROWN
+        if grown:
+            # with items that must differ, each text brings sets of values of its own
+            self.space.forget()
+            for made in (self._arrays, self._objects, self._strings, self._number_texts):
+                made.clear()
+            self._starts.clear()
+        if grown or self.store.size > _MOST_INTERNED:
             self.store.forget()
             first = [self.store.frame(f.state, f.parents) for f in self.start.frames]
             self.start = self.store.configuration(first)

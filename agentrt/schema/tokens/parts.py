@@ -158,10 +158,7 @@ class Parts:
             node, within = stack.pop()
             if text.may_end(within):
                 ends.nodes.append(node)
-            for byte, child in _reachable(node, text, within):
-                following = text.step(within, byte)
-                if following is None:
-                    continue
+            for child, following in onward(node, text, within):
                 ends.tokens.extend(child.tokens)
                 if text.is_closed(following):
                     ends.nodes.append(child)
@@ -378,6 +375,14 @@ class NameEntries:
             if child.children:
                 whole = following.pending is None
                 self._stack.append((child, following.node if whole else following))
+
+
+def onward(node: Node, text: TextAutomaton, within: object) -> Iterator[tuple[Node, object]]:
+    """The children of a node that a text can go on to, and where it then stands."""
+    for byte, child in _reachable(node, text, within):
+        following = text.step(within, byte)
+        if following is not None:
+            yield child, following
 
 
 def _reachable(node: Node, text: TextAutomaton, within: object) -> Iterable[tuple[int, Node]]:

@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
 
+from agentrt.schema.cache import Cache
 from agentrt.schema.tokens.spelling import SPECIAL as _SPECIAL
 from agentrt.schema.tokens.spelling import PlainTokens
 
@@ -93,7 +94,7 @@ class Trie:
     def __init__(self, tokens: Sequence[bytes | None]) -> None:
         self.tokens = tokens
         self.root = Node()
-        self._joined: dict[tuple[int, ...], Node] = {}
+        self._joined: Cache[tuple[int, ...], Node] = Cache(_MOST_JOINED)
         self._two_items: dict[tuple[str, bool], list[int]] = {}
         for number, token in enumerate(tokens):
             if token is not None:
@@ -144,9 +145,7 @@ class Trie:
         key = tuple(sorted(by_number))
         found = self._joined.get(key)
         if found is None:
-            if len(self._joined) >= _MOST_JOINED:
-                self._joined.clear()
-            found = self._joined[key] = _merged(by_number.values())
+            found = self._joined.keep(key, _merged(by_number.values()))
         return found
 
     @cached_property
