@@ -119,6 +119,8 @@ class Names:
             return ()
         known = self.parts.completing(self.trie.quoting, key.node.tree, begun)
         rests = [name[len(begun) :] for name in parent.others if name.startswith(begun)]
+        if not rests:
+            return known
         closing = self.trie.closing
         return (*known, *(t for rest in rests for t in closing.get(rest, ())))
 

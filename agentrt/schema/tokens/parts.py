@@ -343,7 +343,9 @@ class NameEntries:
     @cached_property
     def completing(self) -> tuple[int, ...]:
         """The tokens that complete a name."""
-        return tuple(token for _, child in self.ends for token in child.below())
+        if len(self.ends) == 1:
+            return self.ends[0][1].below
+        return tuple(token for _, child in self.ends for token in child.below)
 
     def _between(self, node: Node, place: int) -> None:
         """From between two characters of a name."""

@@ -40,12 +40,13 @@ class Node:
     """`children` by the next byte; `tokens` are those that end here. No two nodes share a
     `number`."""
 
-    __slots__ = ("children", "number", "tokens")
+    __slots__ = ("_below", "children", "number", "tokens")
 
     def __init__(self) -> None:
         self.children: dict[int, Node] = {}
         self.tokens: tuple[int, ...] = ()
         self.number = next(_numbers)
+        self._below: tuple[int, ...] | None = None
 
     def insert(self, text: bytes, token: int) -> None:
         node = self
@@ -56,15 +57,18 @@ class Node:
             node = following
         node.tokens = (*node.tokens, token)
 
-    def below(self) -> list[int]:
+    @property
+    def below(self) -> tuple[int, ...]:
         """The tokens that end here or further on."""
-        out: list[int] = []
-        stack = [self]
-        while stack:
-            node = stack.pop()
-            out += node.tokens
-            stack += node.children.values()
-        return out
+        if self._below is None:
+            out: list[int] = []
+            stack: list[Node] = [self]
+            while stack:
+                node = stack.pop()
+                out += node.tokens
+                stack.extend(node.children.values())
+            self._below = tuple(out)
+        return self._below
 
 
 def _merged(nodes: Iterable[Node]) -> Node:
