@@ -18,7 +18,7 @@ from agentrt.schema.machine.texts import StringText, Within
 from agentrt.schema.prepare import children
 from agentrt.schema.tokens.bits import pack, set_bits, tokens_of
 from agentrt.schema.tokens.costs import TOO_DEAR, Costs
-from agentrt.schema.tokens.parts import onward
+from agentrt.schema.tokens.walk import onward
 
 if TYPE_CHECKING:
     from agentrt.schema.machine.frames import Configuration, Frame

@@ -74,13 +74,16 @@ class Masks:
         bases: list[Base] = []
         tokens: list[int] = []
         # what stays within one of several strings stays within one that may go on in any way
-        covered = len(frames) > 1 and any(self._covers(frame.state) for frame in frames)
-        for frame in frames:
-            if covered and isinstance(frame.state, at.InKnownKey):
+        covering = [self._covers(frame.state) for frame in frames]
+        covered = any(covering)
+        for frame, covers in zip(frames, covering, strict=True):
+            if covers:
+                bases += self._in_string(frame, tokens)
+            elif covered and isinstance(frame.state, at.InKnownKey):
                 self.names.known_ends(self.vocabulary.trie.quoting, frame, tokens)
             elif not self.is_string(frame.state):
                 self._from(self.vocabulary.trie.root, frame, tokens)
-            elif covered and not self._covers(frame.state):
+            elif covered:
                 self._end_string(frame, tokens)
             else:
                 bases += self._in_string(frame, tokens)

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from agentrt.schema.algebra.space import Expr
     from agentrt.schema.machine.frames import Configuration, Frame
+    from agentrt.schema.machine.members import ObjectNode
     from agentrt.schema.tokens.leaves import Leaf
     from agentrt.schema.tokens.parts import Parts
     from agentrt.schema.tokens.trie import Node, Trie
@@ -38,6 +40,7 @@ class Names:
         self.parts = parts
         self.trie = trie
         self.follow = follow
+        self._alone: Cache[tuple[Leaf, ObjectNode, int], Expr | None] = Cache(_MOST_KEPT)
         self._any: Cache[tuple[Leaf, object, int], np.ndarray] = Cache(_MOST_KEPT)
 
     # -- among known names ---------------------------------------------------------------------
@@ -93,7 +96,11 @@ class Names:
         assert leaf.after is not None
         assert isinstance(parent.state, at.InObject)
         # most of it is the same all along the key, if not in every object of the shape
-        alone = self.parts.alone(leaf.after, key, parent.state)
+        shape = (leaf, key.node, key.cls)
+        try:
+            alone = self._alone[shape]
+        except KeyError:
+            alone = self._alone.keep(shape, self.parts.alone(leaf.after, key, parent.state))
         known = (leaf, parent.number if alone is None else alone, key.cls)
         found = self._any.get(known)
         if found is None:

@@ -9,31 +9,28 @@ it. A part is worked out once, and shared by every place of equal state.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from agentrt.schema.cache import Cache
 from agentrt.schema.machine import states as at
-from agentrt.schema.machine.digits import NumberText
 from agentrt.schema.machine.keys import AtName
-from agentrt.schema.machine.texts import LiteralText, StringText, TextAutomaton, Within
+from agentrt.schema.tokens.entries import NameEntries, OtherEntries
+from agentrt.schema.tokens.walk import onward, shared
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Iterable
 
     from agentrt.schema.algebra.space import Expr
     from agentrt.schema.machine.codec import Pending
     from agentrt.schema.machine.keys import NameTree
     from agentrt.schema.machine.machine import Machine
+    from agentrt.schema.machine.texts import StringText, Within
     from agentrt.schema.tokens.trie import Node, Trie
 
 _QUOTE, _COMMA, _COLON, _ARRAY_END, _OBJECT_END = 0x22, 0x2C, 0x3A, 0x5D, 0x7D
-_ESCAPE = 0x5C
-_NUMERIC = frozenset(b"0123456789+-.eE")
 _SPACES = b" \t\n\r"
 _NONE: frozenset[str] = frozenset()
 _MOST_KEPT = 50_000
-_FEW = 3
 
 
 class Part:
@@ -145,7 +142,7 @@ class Parts:
 
     def _begin(self, node: Node, value: Expr, ends: Ends) -> None:
         openings = self.machine.openings(value)
-        for byte, child in _shared(node, openings):
+        for byte, child in shared(node, openings):
             ends.tokens.extend(child.tokens)
             if child.children:
                 for state in openings[byte]:
@@ -294,127 +291,3 @@ class Parts:
         if found is None:
             found = self._others.keep(known, OtherEntries(node, key.automaton, key.at))
         return found
-
-
-class OtherEntries:
-    """What tokens do in a key of a class of names: `inside`, and for those that close it what they
-    write of the name, with the node after the quote."""
-
-    __slots__ = ("ends", "inside")
-
-    def __init__(self, node: Node, text: StringText, start: Within) -> None:
-        self.inside: list[int] = []
-        self.ends: list[tuple[str, Node]] = []
-        stack: list[tuple[Node, Within, str]] = [(node, start, "")]
-        while stack:
-            node, within, name = stack.pop()
-            for byte, child in _reachable(node, text, within):
-                following = text.step(within, byte)
-                if following is None:
-                    continue
-                if text.is_closed(following):
-                    self.ends.append((name, child))
-                    continue
-                self.inside.extend(child.tokens)
-                if child.children:
-                    found = text.codec.step(within.pending, byte)
-                    longer = name + chr(found) if isinstance(found, int) else name
-                    stack.append((child, following, longer))
-
-
-class NameEntries:
-    """What tokens do in a key among known names, were every one allowed: `inside` with the names of
-    which one must be, `ends` the nodes after a name's closing quote."""
-
-    def __init__(self, node: Node, tree: NameTree, start: AtName) -> None:
-        self.tree = tree
-        self.inside: list[tuple[int, tuple[int, ...]]] = []
-        self.ends: list[tuple[int, Node]] = []
-        self._stack: list[tuple[Node, AtName | int]] = [
-            (node, start.node if start.pending is None else start)
-        ]
-        while self._stack:
-            node, place = self._stack.pop()
-            if isinstance(place, AtName):
-                self._within(node, place, node.children)
-            else:
-                self._between(node, place)
-
-    @cached_property
-    def completing(self) -> tuple[int, ...]:
-        """The tokens that complete a name."""
-        if len(self.ends) == 1:
-            return self.ends[0][1].below
-        return tuple(token for _, child in self.ends for token in child.below)
-
-    def _between(self, node: Node, place: int) -> None:
-        """From between two characters of a name."""
-        tree = self.tree
-        quote = node.children.get(_QUOTE)
-        if quote is not None and tree.ends[place] >= 0:
-            self.ends.append((tree.ends[place], quote))
-        following = tree.plainly[place]
-        for byte in node.children.keys() & following.keys():
-            child, target = node.children[byte], following[byte]
-            if child.tokens:
-                self.inside.append((tree.below[target], child.tokens))
-            if child.children:
-                self._stack.append((child, target))
-        if len(following) < len(tree.children[place]):
-            within = AtName(place, tree.below[place], None)
-            self._within(node, within, [b for b in node.children if b == _ESCAPE or b >= 0x80])
-
-    def _within(self, node: Node, place: AtName, read: Iterable[int]) -> None:
-        """On by bytes that begin or continue a character of more than one."""
-        tree = self.tree
-        place = place._replace(allowed=tree.below[place.node])
-        for byte in read:
-            child, following = node.children[byte], tree.step(place, byte)
-            if not isinstance(following, AtName):
-                continue
-            if child.tokens:
-                self.inside.append((tree.possible(following), child.tokens))
-            if child.children:
-                whole = following.pending is None
-                self._stack.append((child, following.node if whole else following))
-
-
-def onward(node: Node, text: TextAutomaton, within: object) -> Iterator[tuple[Node, object]]:
-    """The children of a node that a text can go on to, and where it then stands."""
-    for byte, child in _reachable(node, text, within):
-        following = text.step(within, byte)
-        if following is not None:
-            yield child, following
-
-
-def _reachable(node: Node, text: TextAutomaton, within: object) -> Iterable[tuple[int, Node]]:
-    """The children by bytes that may come next, or by all where asking would cost more."""
-    if len(node.children) < _FEW:
-        return node.children.items()
-    return _shared(node, _next_bytes(text, within))
-
-
-def _next_bytes(text: TextAutomaton, within: object) -> Collection[int] | None:
-    """The bytes that may come next, where they are few."""
-    if isinstance(text, StringText):
-        assert isinstance(within, Within)
-        return None if within.pending is not None else text.few(within)
-    if isinstance(text, LiteralText):
-        assert isinstance(within, int)
-        return text.text[within : within + 1]
-    return _NUMERIC if isinstance(text, NumberText) else None
-
-
-def _shared(node: Node, few: Collection[int] | None) -> Iterator[tuple[int, Node]]:
-    """The children by bytes that may come next."""
-    children = node.children
-    if few is None:
-        yield from children.items()
-        return
-    if len(children) < len(few):
-        yield from [item for item in children.items() if item[0] in few]
-        return
-    for byte in few:
-        child = children.get(byte)
-        if child is not None:
-            yield byte, child
