@@ -91,7 +91,7 @@ class Members:
         if allowed:
             yield at.InKnownKey(node, AtName(0, allowed, None))
         for number, cls in enumerate(plan.usable_classes):
-            if not any(True for _ in self.after_other(state, number, None)):
+            if not self._other_may_come(state, number):
                 continue
             names = cls.names
             if not cls.free:
@@ -100,6 +100,12 @@ class Members:
                     continue
             text = self.machine.string(names)
             yield at.InOtherKey(node, text, number, text.start(), "")
+
+    def _other_may_come(self, state: at.InObject, number: int) -> bool:
+        """Whether a name of a class may come next."""
+        if state.node.plan.plain and not state.node.plan.ordered:
+            return True  # it takes nothing from what must still come
+        return any(True for _ in self.after_other(state, number, None))
 
     def known_names(self, state: at.InObject) -> int:
         """The known names that may come next."""
