@@ -15,7 +15,7 @@ from agentrt.schema.limits import Limits, limited
 from agentrt.schema.load.loader import Loader, LoadOptions
 from agentrt.schema.load.patterns import of_tree
 from agentrt.schema.machine.machine import Machine, TextOptions
-from agentrt.schema.prepare import prepare
+from agentrt.schema.prepare import prepare, warm
 from agentrt.schema.regex.dfa import of_words
 from agentrt.schema.regex.parse import parse
 from agentrt.schema.tokens.vocabulary import Vocabulary, from_tokenizer
@@ -152,6 +152,7 @@ def _compiled(source: Source, vocabulary: Vocabulary | None, limits: Limits) -> 
         if vocabulary is not None:
             # what all masks of a vocabulary need is made here: this is no engine's thread
             _ = grammar.engine.masks
+            warm(machine)
         return grammar
 
     key = (source, None if vocabulary is None else vocabulary.identity)
@@ -186,6 +187,7 @@ def _machine(source: Source) -> Machine:
         try:
             machine = Machine(space, loader.root(), source.options)
             prepare(machine)
+            space.settle()
         except RecursionError:
             raise SchemaError("", "the schema is nested too deep", "flatten it") from None
         return machine

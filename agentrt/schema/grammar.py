@@ -11,10 +11,11 @@ import numpy as np
 from agentrt.schema.flat.view import flat_regex
 from agentrt.schema.matcher import GrammarMatcher
 from agentrt.schema.statistics import GrammarStats, statistics
+from agentrt.schema.tokens.bits import set_bits
 from agentrt.schema.tokens.budget import Budget
 from agentrt.schema.tokens.jump import Jumps
 from agentrt.schema.tokens.leaves import Leaves
-from agentrt.schema.tokens.masks import Masks, set_bits
+from agentrt.schema.tokens.masks import Masks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

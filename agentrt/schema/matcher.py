@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agentrt.matching import Allowed
+from agentrt.schema.tokens.bits import set_bits
 from agentrt.schema.tokens.jump import CUTS
-from agentrt.schema.tokens.masks import set_bits
 
 if TYPE_CHECKING:
     from agentrt.schema.grammar import Grammar

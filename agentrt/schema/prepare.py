@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from agentrt.errors import UnsatisfiableSchema
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from agentrt.schema.algebra.shapes import Values
     from agentrt.schema.algebra.space import Expr, Space
     from agentrt.schema.machine.machine import Machine
+
+_WARM_SECONDS = 0.002
 
 
 def prepare(machine: Machine) -> None:
@@ -42,6 +46,20 @@ def prepare(machine: Machine) -> None:
                 seen.add(child)
                 if not is_empty(space, child):
                     frontier.append(child)
+
+
+def warm(machine: Machine) -> None:
+    """Works out how values begin, the outermost first, for a bounded time: masks ask that wherever
+    a key ends. It changes no mask, only what is left to do for the first of them."""
+    until = perf_counter() + _WARM_SECONDS
+    seen, frontier = {machine.root}, deque([machine.root])
+    while frontier and perf_counter() < until:
+        expr = frontier.popleft()
+        machine.openings(expr)
+        for child in children(machine.space.normal(expr)):
+            if child not in seen:
+                seen.add(child)
+                frontier.append(child)
 
 
 def children(values: Values) -> Iterator[Expr]:

@@ -20,7 +20,9 @@ from agentrt.schema import (
     compile_schema,
     fill_masks,
 )
+from agentrt.schema.regex.dfa import UNIVERSAL, Dfa
 from agentrt.schema.tokens.costs import Costs
+from agentrt.schema.tokens.leaves import Leaves
 
 PERSON: dict[str, Any] = {
     "type": "object",
@@ -41,7 +43,32 @@ COUNTED = {
     "maxContains": 3,
     "items": {"type": ["integer", "boolean", "string"]},
 }
+SEVERAL_STRINGS = {
+    "anyOf": [
+        {"type": "string", "minLength": 1},
+        {"type": "string", "pattern": "^[a-m]*$"},
+        {"type": "array", "items": {"anyOf": [{"type": "string"}, {"enum": ["a\n", "abc"]}]}},
+    ]
+}
+"""Strings of which one may go on in any way."""
+SEVERAL_NAMES = {
+    "type": "object",
+    "properties": {"name": True, 'a"b': {"enum": [1]}, "é": {"type": "null"}, "na\n": True},
+    "patternProperties": {"^n": {"type": "integer"}, "^x-": {"type": "null"}},
+    "required": ["é"],
+}
+EITHER_OBJECT = {
+    "anyOf": [
+        {"properties": {"name": {"type": "integer"}, "age": True}, "required": ["age"]},
+        {"properties": {"name": {"type": "null"}}, "additionalProperties": {"type": "boolean"}},
+    ],
+    "type": "object",
+}
 CASES = [
+    (SEVERAL_STRINGS, "any"),
+    (SEVERAL_NAMES, "any"),
+    (SEVERAL_NAMES, "declared"),
+    (EITHER_OBJECT, "any"),
     (PERSON, "any"),
     (PERSON, "declared"),
     (CLOSED, "any"),
@@ -300,3 +327,50 @@ def test_the_shortest_integer_is_found(
 ) -> None:
     grammar = compile_schema({"type": "integer", **schema}, vocabulary, plain_numbers="integers")
     assert len(grammar.statistics().shortest) == digits
+
+
+def test_values_that_items_must_differ_from_are_forgotten(
+    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
+    grammar = compile_schema(schema, vocabulary)
+    monkeypatch.setattr("agentrt.schema.machine.machine._MOST_GROWN", 50)
+    space = grammar.engine.machine.space
+    begun = grammar.matcher()
+    accept(begun, b"[", b"7", b",")
+    for first in range(100, 200):
+        accept(grammar.matcher(), b"[", *(bytes([b]) for b in b"%d,%d" % (first, first + 1)), b",")
+        assert space.grown < 70
+    for matcher in (begun, grammar.matcher()):
+        if matcher is not begun:
+            accept(matcher, b"[", b"7", b",")
+        accept(matcher, b"7")
+        assert not has(matcher, b"]")
+        accept(matcher, b"8")
+        assert has(matcher, b"]")
+
+
+def test_a_string_that_may_be_any_covers_the_others(
+    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept: list[object] = []
+    sweep = Leaves._sweep  # pyright: ignore[reportPrivateUsage]
+
+    def counted(self: Leaves, dfa: Dfa, *rest: Any) -> Any:
+        swept.append(dfa)
+        return sweep(self, dfa, *rest)
+
+    monkeypatch.setattr(Leaves, "_sweep", counted)
+    pattern = {"type": "string", "pattern": "^(covered|by|[q-z]+)*$"}
+    grammar = compile_schema({"anyOf": [{"type": "string"}, pattern]}, vocabulary)
+    matcher = grammar.matcher()
+    for piece in (b'"', b"b", b"y", b"q"):
+        accept(matcher, piece)
+        assert has(matcher, b"a")
+    assert all(dfa is UNIVERSAL for dfa in swept)
+
+
+def has(matcher: GrammarMatcher, piece: bytes) -> bool:
+    """Whether a token may come next."""
+    token = matcher.grammar.engine.vocabulary.tokens.index(piece)
+    return token in allowed(matcher.next().mask, matcher.grammar.engine.vocabulary.size)

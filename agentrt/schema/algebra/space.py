@@ -6,7 +6,7 @@ once and recursive schemas make finitely many.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from agentrt.errors import SchemaError
 from agentrt.schema.algebra import combine
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 Op = Literal["exact", "lazy", "all", "any", "one", "not"]
+
+
+T = TypeVar("T")
 
 
 class NoBase(SchemaError):
@@ -81,7 +84,7 @@ class Space:
         self._lazy: dict[Expr, Expr] = {}
         self._flat: dict[Expr, bool] = {}
         self.evaluating: set[Expr] = set()
-        self._count = 0
+        self._count = self._settled = 0
         self.empty: dict[Expr, bool] = {}
         self.why_empty: dict[str, str] = {}
         """By pointer, why no value fits what stands there, where more can be said than that."""
@@ -98,6 +101,27 @@ class Space:
         )
         self.anything = any_ref
         any_ref.values = everything
+
+    @property
+    def grown(self) -> int:
+        """How many expressions were made since it was settled."""
+        return len(self._made) - self._settled
+
+    def settle(self) -> None:
+        """What was made so far is the schema; what comes is made of the texts that follow it."""
+        self._settled = self._count
+
+    def forget(self) -> None:
+        """Drops what was made since. Expressions in use stay good: equal ones may then exist twice,
+        which costs time, not correctness."""
+        self._made = {key: e for key, e in self._made.items() if e.id <= self._settled}
+        self._normal = self._of_the_schema(self._normal)
+        self._lazy = self._of_the_schema(self._lazy)
+        self._flat = self._of_the_schema(self._flat)
+        self.empty = self._of_the_schema(self.empty)
+
+    def _of_the_schema(self, known: dict[Expr, T]) -> dict[Expr, T]:
+        return {e: value for e, value in known.items() if e.id <= self._settled}
 
     def _intern(self, key: object, op: Op, **fields: object) -> Expr:
         found = self._made.get(key)

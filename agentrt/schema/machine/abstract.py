@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agentrt.schema.cache import Cache
 from agentrt.schema.machine import states as at
 from agentrt.schema.machine.texts import StringText, Within
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from agentrt.schema.machine.machine import Machine
 
 _NONE: frozenset[str] = frozenset()
+_MOST_KEPT = 200_000
 
 
 class Abstraction:
@@ -25,7 +27,7 @@ class Abstraction:
     def __init__(self, machine: Machine, reach: int) -> None:
         self.machine = machine
         self.reach = reach
-        self._known: dict[int, Configuration] = {}
+        self._known: Cache[int, Configuration] = Cache(_MOST_KEPT)
 
     def of(self, configuration: Configuration) -> Configuration:
         """The configuration that the mask is worked out for."""
@@ -33,9 +35,7 @@ class Abstraction:
         if found is None:
             frames = [self.frame(f) for f in configuration.frames]
             found = self.machine.store.configuration(frames)
-            if len(self._known) > 200_000:
-                self._known.clear()
-            self._known[configuration.number] = found
+            self._known.keep(configuration.number, found)
         return found
 
     def frame(self, frame: Frame) -> Frame:

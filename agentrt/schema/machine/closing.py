@@ -12,6 +12,7 @@ from itertools import count, islice
 from typing import TYPE_CHECKING
 
 from agentrt.schema.algebra import consts
+from agentrt.schema.cache import Cache
 from agentrt.schema.machine import states as at
 from agentrt.schema.machine.shortest import shortest_text
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from agentrt.schema.values.strings import Strings
 
 _MOST_MEMBERS = 100_000
-_MOST_OBJECTS = 50_000
+_MOST_KEPT = 50_000
 _NONE: frozenset[str] = frozenset()
 _TRIED_KEYS = 16
 
@@ -37,10 +38,10 @@ class Closing:
         spaced = machine.options.whitespace == "spaced"
         self.comma = b", " if spaced else b","
         self.colon = b": " if spaced else b":"
-        self._values: dict[Expr, bytes] = {}
+        self._values: Cache[Expr, bytes] = Cache(_MOST_KEPT)
         self._open: set[Expr] = set()
-        self._frames: dict[int, bytes | None] = {}
-        self._objects: dict[at.InObject, tuple[bytes | None, bool]] = {}
+        self._frames: Cache[int, bytes | None] = Cache(_MOST_KEPT)
+        self._objects: Cache[at.InObject, tuple[bytes | None, bool]] = Cache(_MOST_KEPT)
 
     def of(self, configuration: Configuration) -> bytes:
         """What completes the text."""
@@ -65,7 +66,7 @@ class Closing:
         self._open.discard(expr)
         found = _least(texts)
         if found is not None:
-            self._values[expr] = found
+            self._values.keep(expr, found)
         return found
 
     def _frame(self, frame: Frame) -> bytes | None:
@@ -80,10 +81,7 @@ class Closing:
             local = self._local(frame.state)
             if local is not None:
                 found = local + self.of(frame.parents)
-        if len(self._frames) > 100_000:
-            self._frames.clear()
-        self._frames[frame.number] = found
-        return found
+        return self._frames.keep(frame.number, found)
 
     def _local(self, state: object) -> bytes | None:
         """What completes the value that a state is in, or before."""
@@ -144,9 +142,7 @@ class Closing:
             text, last = self._object(bare)
             found = text, bool(last.others)
             if not self._open:  # inside a recursion it may not be the shortest
-                if len(self._objects) >= _MOST_OBJECTS:
-                    self._objects.clear()
-                self._objects[bare] = found
+                self._objects.keep(bare, found)
         text, writes_names = found
         return self._object(state)[0] if writes_names and state.others else text
 

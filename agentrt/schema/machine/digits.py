@@ -11,6 +11,7 @@ from bisect import bisect_left
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
+from agentrt.schema.cache import Cache
 from agentrt.schema.machine.exponents import (
     EXPONENT_DIGITS,
     LARGEST,
@@ -94,9 +95,9 @@ class NumberText:
         self.max_part = 0 if is_integral(numbers) else max_digits
         if numbers.multiple is not None and not is_integral(numbers):
             self.max_part = min(max_digits, _places(numbers.multiple) + 4)
-        self._known: dict[tuple[Digits, int], Digits | None] = {}
-        self._ends: dict[Digits, str | None] = {}
-        self._bounds: dict[Fraction, tuple[int, int]] = {}
+        self._known: Cache[tuple[Digits, int], Digits | None] = Cache(_MOST_KEPT)
+        self._ends: Cache[Digits, str | None] = Cache(_MOST_KEPT)
+        self._bounds: Cache[Fraction, tuple[int, int]] = Cache(_MOST_KEPT)
         self._grids: dict[int, Lattice] = {}
         if not is_integral(numbers) and not self.viable(_START):
             self._known.clear()
@@ -118,13 +119,12 @@ class NumberText:
         key = (state, byte)
         if byte not in _NUMERIC:
             return None
-        if key not in self._known:
-            if len(self._known) >= _MOST_KEPT:
-                self._known.clear()
+        try:
+            return self._known[key]
+        except KeyError:
             following = state.then(chr(byte))
             ok = following is not None and self.viable(following)
-            self._known[key] = following if ok else None
-        return self._known[key]
+            return self._known.keep(key, following if ok else None)
 
     def may_end(self, state: object) -> bool:
         assert isinstance(state, Digits)
@@ -145,11 +145,10 @@ class NumberText:
 
     def end(self, state: Digits) -> str | None:
         """A short text that completes the number; None where there is none."""
-        if state not in self._ends:
-            if len(self._ends) >= _MOST_KEPT:
-                self._ends.clear()
-            self._ends[state] = self._end(state)
-        return self._ends[state]
+        try:
+            return self._ends[state]
+        except KeyError:
+            return self._ends.keep(state, self._end(state))
 
     @property
     def longest_end(self) -> int:
@@ -261,9 +260,7 @@ class NumberText:
         value = state.mantissa
         bounds = self._bounds.get(value)
         if bounds is None:
-            if len(self._bounds) >= _MOST_KEPT:
-                self._bounds.clear()
-            bounds = self._bounds[value] = exponent_bounds(self.numbers, value)
+            bounds = self._bounds.keep(value, exponent_bounds(self.numbers, value))
         rest = next(exponents(self.numbers, value, state.exponent or "", bounds), None)
         return "e" + rest if rest is not None and state.exponent is None else rest
 

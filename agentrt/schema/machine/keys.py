@@ -20,11 +20,13 @@ class AtName(NamedTuple):
 
 
 class NameTree:
-    """The known names of a shape by their characters; `below[n]` are the names under a node."""
+    """The known names of a shape by their characters; `below[n]` are the names under a node, and
+    `plainly[n]` those children that are written as the one byte of their character."""
 
     def __init__(self, names: tuple[str, ...], codec: Codec) -> None:
         self.codec = codec
         self.children: list[dict[int, int]] = [{}]
+        self.plainly: list[dict[int, int]] = [{}]
         self.below = [0]
         self.ends: list[int] = [-1]
         for i, name in enumerate(names):
@@ -38,12 +40,25 @@ class NameTree:
             if following is None:
                 following = len(self.children)
                 self.children[node][ord(c)] = following
+                if 0x20 <= ord(c) < 0x7F and c not in '"\\':
+                    self.plainly[node][ord(c)] = following
                 self.children.append({})
+                self.plainly.append({})
                 self.below.append(0)
                 self.ends.append(-1)
             self.below[following] |= bit
             node = following
         self.ends[node] = index
+
+    def find(self, text: str) -> int | None:
+        """The node of a text that some name begins with."""
+        node = 0
+        for c in text:
+            following = self.children[node].get(ord(c))
+            if following is None:
+                return None
+            node = following
+        return node
 
     def step(self, state: AtName, byte: int) -> AtName | int | None:
         """The state after the byte; the index of the name that it closes; None if not allowed."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _QUOTE, _COMMA, _COLON = 0x22, 0x2C, 0x3A
 _MOST_INTERNED = 400_000
+_MOST_GROWN = 20_000
 _SPACE = frozenset(b" \t\n\r")
 _NULL, _TRUE, _FALSE = LiteralText(b"null"), LiteralText(b"true"), LiteralText(b"false")
 
@@ -62,6 +63,8 @@ class Machine:
         self.store = Store()
         self.items = Items(self)
         self.members = Members(self)
+        self.tells_items_apart = False
+        """Whether it has come upon arrays whose items must differ."""
         self._arrays: dict[ArrayShape, ArrayNode] = {}
         self._objects: dict[ObjectShape, ObjectNode] = {}
         self._strings: dict[Strings, StringText] = {}
@@ -86,12 +89,8 @@ class Machine:
         found = self._arrays.get(shape)
         if found is None:
             found = self._arrays[shape] = ArrayNode(self, shape)
+            self.tells_items_apart |= found.plan.unique
         return found
-
-    @property
-    def tells_items_apart(self) -> bool:
-        """Whether it has come upon arrays whose items must differ."""
-        return any(node.plan.unique for node in self._arrays.values())
 
     def object(self, shape: ObjectShape) -> ObjectNode:
         found = self._objects.get(shape)
@@ -129,8 +128,15 @@ class Machine:
         return found
 
     def trim(self) -> None:
-        """Forgets the configurations made so far, once they are many; those in use stay good."""
-        if self.store.size > _MOST_INTERNED:
+        """Forgets what texts have led to, once it is much; what is in use stays good."""
+        grown = self.space.grown > _MOST_GROWN
+        if grown:
+            # with items that must differ, each text brings sets of values of its own
+            self.space.forget()
+            for made in (self._arrays, self._objects, self._strings, self._number_texts):
+                made.clear()
+            self._starts.clear()
+        if grown or self.store.size > _MOST_INTERNED:
             self.store.forget()
             first = [self.store.frame(f.state, f.parents) for f in self.start.frames]
             self.start = self.store.configuration(first)
@@ -257,8 +263,8 @@ class Machine:
                 out.setdefault(_QUOTE, []).append(at.InText(text, text.start()))
         for numbers in values.numbers:
             text = self.number(numbers)
-            for byte in b"-0123456789":
-                first = None if numbers.is_empty else text.step(text.start(), byte)
+            for byte in b"" if numbers.is_empty else b"-0123456789":
+                first = text.step(text.start(), byte)
                 if first is not None:
                     out.setdefault(byte, []).append(at.InText(text, first))
         for shape in values.arrays:

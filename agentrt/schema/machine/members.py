@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from agentrt.schema.algebra.objects import ObjectPlan, bits, excluding
@@ -25,11 +26,14 @@ class ObjectNode:
     def __init__(self, machine: Machine, shape: ObjectShape) -> None:
         ordered = machine.options.key_order == "declared"
         self.plan = ObjectPlan(machine.space, shape, machine.nonempty, ordered=ordered)
-        self.tree = NameTree(self.plan.names, machine.plain_codec)
+        self._codec = machine.plain_codec
         self.names = frozenset(self.plan.names)
-        self.sorted_names = sorted(self.plan.names)
         self.openings: dict[tuple[object, ...], list[object]] = {}
         self.free = all(cls.free for cls in self.plan.classes)
+
+    @cached_property
+    def tree(self) -> NameTree:
+        return NameTree(self.plan.names, self._codec)
 
 
 class Members:
@@ -87,7 +91,7 @@ class Members:
         if allowed:
             yield at.InKnownKey(node, AtName(0, allowed, None))
         for number, cls in enumerate(plan.usable_classes):
-            if not any(True for _ in self.after_other(state, number, None)):
+            if not self._other_may_come(state, number):
                 continue
             names = cls.names
             if not cls.free:
@@ -96,6 +100,12 @@ class Members:
                     continue
             text = self.machine.string(names)
             yield at.InOtherKey(node, text, number, text.start(), "")
+
+    def _other_may_come(self, state: at.InObject, number: int) -> bool:
+        """Whether a name of a class may come next."""
+        if state.node.plan.plain and not state.node.plan.ordered:
+            return True  # it takes nothing from what must still come
+        return any(True for _ in self.after_other(state, number, None))
 
     def known_names(self, state: at.InObject) -> int:
         """The known names that may come next."""

@@ -34,6 +34,8 @@ class Within(NamedTuple):
 
 
 _FEW = 24
+_PLAIN = frozenset(range(0x20, 0x7F)) - frozenset(b'"\\')
+"""The bytes that are a character of their own, however a text is written."""
 _CLOSED = Within(-1, 0, 0, None)
 
 
@@ -61,7 +63,7 @@ class StringText:
         self.lengths = None
         if self.dfa is not None and strings.lo > 0:
             self.lengths = lengths(self.dfa)
-        self._bounded = strings.lo > 0 or strings.hi is not None
+        self._unbounded = self.dfa is not None and strings.lo == 0 and strings.hi is None
         self._places: dict[int, Within | None] = {}
         self._few: dict[int, frozenset[int] | None] = {}
         self._classes: dict[tuple[int, int, int | None], frozenset[int]] = {}
@@ -85,6 +87,9 @@ class StringText:
 
     def step(self, state: object, byte: int) -> Within | None:
         assert isinstance(state, Within)
+        if self._unbounded and byte in _PLAIN and state.pending is None and state is not _CLOSED:
+            assert self.dfa is not None
+            return self._place(self.dfa.step(state.dfa, byte))
         found = self.codec.step(state.pending, byte)
         if found is None or state is _CLOSED:
             return None
@@ -94,6 +99,12 @@ class StringText:
         if found == CLOSE:
             return _CLOSED if self._complete(state) else None
         return self.after(state, found)
+
+    def covers(self, state: Within) -> bool:
+        """Whether every text stays within the string, from between two characters."""
+        if state.hi is not None or state.pending is not None:
+            return False
+        return self.dfa is None or self.dfa.is_free_from(state.dfa)
 
     def few(self, state: Within) -> frozenset[int] | None:
         """The bytes that may come next, between characters; None where they are many."""
@@ -118,7 +129,7 @@ class StringText:
 
     def after(self, state: Within, code_point: int) -> Within | None:
         """The state after one more character."""
-        if not self._bounded and self.dfa is not None:
+        if self._unbounded and self.dfa is not None:
             return self._place(self.dfa.step(state.dfa, code_point))
         lo, hi = max(state.lo - 1, 0), None if state.hi is None else state.hi - 1
         if hi is not None and hi < lo:

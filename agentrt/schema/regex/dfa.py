@@ -126,6 +126,13 @@ class Dfa:
     def is_universal(self) -> bool:
         return len(self.rows) == 1 and bool(self.accepting)
 
+    def is_free_from(self, state: int) -> bool:
+        """Whether every text is accepted from a state."""
+        rows = self.rows
+        if isinstance(rows, SparseRows) or state not in self.accepting:
+            return False
+        return rows[state].count(state) == self.alphabet.size
+
     def complement(self) -> Dfa:
         rows = tuple(self.rows)  # what led nowhere now leads to an end
         return Dfa(self.alphabet, rows, frozenset(range(len(rows))) - self.accepting)

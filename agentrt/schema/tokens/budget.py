@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agentrt.schema.algebra.emptiness import is_empty
+from agentrt.schema.cache import Cache
 from agentrt.schema.machine import states as at
 from agentrt.schema.machine.closing import Closing
 from agentrt.schema.machine.digits import NumberText
-from agentrt.schema.machine.shortest import has_dear_characters
+from agentrt.schema.machine.shortest import has_dear_characters, shortest_text
 from agentrt.schema.machine.texts import StringText, Within
 from agentrt.schema.prepare import children
+from agentrt.schema.tokens.bits import pack, set_bits, tokens_of
 from agentrt.schema.tokens.costs import TOO_DEAR, Costs
-from agentrt.schema.tokens.masks import set_bits
-from agentrt.schema.tokens.vocabulary import Vocabulary, pack
+from agentrt.schema.tokens.walk import onward
 
 if TYPE_CHECKING:
     from agentrt.schema.machine.frames import Configuration, Frame
     from agentrt.schema.machine.machine import Machine
     from agentrt.schema.tokens.masks import Masks
+    from agentrt.schema.tokens.vocabulary import Vocabulary
     from agentrt.schema.values.strings import Strings
 
 _MOST_KEPT = 50_000
@@ -38,9 +40,9 @@ class Budget:
         self.masks = masks
         self.closing = Closing(machine)
         self._costs = Costs(vocabulary)
-        self._known: dict[int, np.ndarray] = {}
-        self._reaches: dict[int, int] = {}
-        self._dearest_tokens: dict[int, int] = {}
+        self._known: Cache[int, np.ndarray] = Cache(_MOST_PRICED)
+        self._reaches: Cache[int, int] = Cache(_MOST_KEPT)
+        self._dearest_tokens: Cache[int, int] = Cache(_MOST_KEPT)
 
     def plan(self, configuration: Configuration) -> list[int]:
         """The tokens of a short way to complete the text."""
@@ -86,7 +88,8 @@ class Budget:
         """The most tokens that one of a mask can add to the cost."""
         found = self._reaches.get(configuration.number)
         if found is None:
-            found = _kept(self._reaches, configuration, self._reach_from(configuration, whole))
+            found = self._reach_from(configuration, whole)
+            self._reaches.keep(configuration.number, found)
         return found
 
     def _reach_from(self, configuration: Configuration, whole: np.ndarray) -> int:
@@ -125,8 +128,8 @@ class Budget:
         if found is None:
             tokens = tokens_of(whole)
             ends = np.fromiter(self.vocabulary.eos_ids, np.int64)
-            dearest = int(prices[tokens[~np.isin(tokens, ends)]].max(initial=0))
-            found = _kept(self._dearest_tokens, configuration, dearest)
+            found = int(prices[tokens[~np.isin(tokens, ends)]].max(initial=0))
+            self._dearest_tokens.keep(configuration.number, found)
         return found
 
     def _prices(self, configuration: Configuration) -> np.ndarray:
@@ -143,11 +146,30 @@ class Budget:
                 others.append(frame)
         if others:
             rest = self.machine.store.configuration(others, configuration.tape)
-            self._one_by_one(rest, tokens_of(self.masks.of(rest)), prices)
-        if len(self._known) >= _MOST_PRICED:
-            self._known.clear()
-        self._known[configuration.number] = prices
-        return prices
+            tokens = tokens_of(self.masks.of(rest))
+            if len(configuration.frames) == 1 and _is_unquoted(others[0].state):
+                self._in_unquoted(others[0], prices)
+                tokens = tokens[prices[tokens] == TOO_DEAR]
+            self._one_by_one(rest, tokens, prices)
+        return self._known.keep(configuration.number, prices)
+
+    def _in_unquoted(self, frame: Frame, prices: np.ndarray) -> None:
+        """Prices the tokens that stay within a number. Of digits there may be a thousand, which
+        begin alike: so they are read along their tree."""
+        state, parents = frame.state, frame.parents
+        assert isinstance(state, at.InText)
+        assert parents is not None
+        rest = self.closing.of(parents)
+        stack = [(self.vocabulary.trie.root, state.at)]
+        while stack:
+            node, within = stack.pop()
+            for child, following in onward(node, state.text, within):
+                if child.tokens:
+                    end = shortest_text(state.text, following)
+                    assert end is not None
+                    prices[[*child.tokens]] = self._costs.of(end + rest)
+                if child.children:
+                    stack.append((child, following))
 
     def _in_string(self, frame: Frame, configuration: Configuration, prices: np.ndarray) -> None:
         """Plain tokens that stay within the string are priced by where they lead; the others one by
@@ -187,11 +209,12 @@ class Budget:
                 prices[token] = min(prices[token], self.cost(reached))
 
 
-def _kept(known: dict[int, int], configuration: Configuration, value: int) -> int:
-    if len(known) >= _MOST_KEPT:
-        known.clear()
-    known[configuration.number] = value
-    return value
+def _is_unquoted(state: object) -> bool:
+    """Whether the state is in a number, or a plain text: nothing that follows one goes on alike."""
+    if not isinstance(state, at.InText):
+        return False
+    text = state.text
+    return isinstance(text, NumberText) or (isinstance(text, StringText) and not text.codec.json)
 
 
 def _is_json(state: object) -> bool:
@@ -217,13 +240,3 @@ def _longest_end(strings: Strings) -> int:
 def _longest_number(text: StringText | NumberText) -> int:
     """Bytes that suffice to end a number wherever it stands."""
     return text.longest_end if isinstance(text, NumberText) else _longest_end(text.strings)
-
-
-def tokens_of(mask: np.ndarray) -> np.ndarray:
-    """The tokens whose bit is set."""
-    words = np.flatnonzero(mask)
-    if len(words) > len(mask) // 8:
-        return np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
-    bits = np.unpackbits(mask[words].view(np.uint8).reshape(-1, 4), axis=1, bitorder="little")
-    at, bit = np.nonzero(bits)
-    return words[at] * 32 + bit

@@ -9,19 +9,21 @@ after a quote. Bounds on the length only choose among the tokens by how much roo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from agentrt.schema.cache import Cache
 from agentrt.schema.regex.dfa import UNIVERSAL
+from agentrt.schema.tokens.bits import pack
 from agentrt.schema.tokens.spelling import FAR, SpecialTokens, Table
-from agentrt.schema.tokens.vocabulary import Vocabulary, pack
 
 if TYPE_CHECKING:
     from agentrt.schema.machine.codec import Codec
     from agentrt.schema.machine.texts import StringText, Within
     from agentrt.schema.regex.dfa import Dfa
     from agentrt.schema.tokens.trie import Node
+    from agentrt.schema.tokens.vocabulary import Vocabulary
 
 _MOST_KEPT = 4096
 _MOST_SWEPT = 256
@@ -29,14 +31,12 @@ _MOST_TABLES = 64
 _NEVER = np.iinfo(np.uint16).max
 
 Flags = tuple[bool, bool, bool]
-_K = TypeVar("_K")
-_V = TypeVar("_V")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Leaf:
     """`inside`: the packed mask of tokens that stay within; `whole`: and of those that end with the
-    closing quote. `after`: what tokens go on with after it, None for nothing.
+    closing quote. `after`: what tokens go on with after it, None for nothing. Compared by identity.
     """
 
     inside: np.ndarray
@@ -47,12 +47,15 @@ class Leaf:
 @dataclass(frozen=True, slots=True)
 class _Swept:
     """What tokens do from one DFA state. `needs[t]` is how many more characters a string must have
-    room for, for token t to stay within it (uint16). `closed` are the places in the tree of bytes
-    after a closing quote, with the number of characters before it."""
+    room for, for token t to stay within it (uint16); `most` the most that any needs."""
 
     needs: np.ndarray
     most: int
-    closed: list[tuple[int, Node]]
+
+
+_Place = tuple["Dfa", int, Flags]
+_Closed = list[tuple[int, "Node"]]
+"""Places in the tree of bytes after a closing quote, with the number of characters before it."""
 
 
 class Leaves:
@@ -62,19 +65,29 @@ class Leaves:
         self.vocabulary = vocabulary
         self.trie = vocabulary.trie
         self._special: dict[Flags, SpecialTokens] = {}
-        self._tables: dict[Dfa, Table] = {}
-        self._swept: dict[tuple[Dfa, int, Flags], _Swept] = {}
-        self._leaves: dict[tuple[Dfa, int, Flags, int, int | None], Leaf] = {}
+        self._tables: Cache[Dfa, Table] = Cache(_MOST_TABLES)
+        self._swept: Cache[_Place, _Swept] = Cache(_MOST_SWEPT)
+        self._closings: Cache[_Place, _Closed] = Cache(_MOST_KEPT)
+        self._leaves: Cache[tuple[Dfa, int, Flags, int, int | None], Leaf] = Cache(_MOST_KEPT)
 
     def of(self, text: StringText, state: Within) -> Leaf:
         """The leaf of a state between two characters."""
-        dfa = text.dfa or UNIVERSAL
+        dfa, state = _standing(text, state)
         key = (dfa, state.dfa, _flags(text.codec), state.lo, state.hi)
         found = self._leaves.get(key)
         if found is None:
-            found = self._leaf(text, dfa, state)
-            _keep(self._leaves, key, found, _MOST_KEPT)
+            found = self._leaves.keep(key, self._leaf(text, dfa, state))
         return found
+
+    def after(self, text: StringText, state: Within) -> Node | None:
+        """What tokens that leave the string go on with after its closing quote, None for none."""
+        dfa, state = _standing(text, state)
+        return self._after(dfa, state, text.codec)
+
+    def _after(self, dfa: Dfa, state: Within, codec: Codec) -> Node | None:
+        closed = self._closed(dfa, state.dfa, codec)
+        last = FAR if state.hi is None else state.hi
+        return self.trie.merged(node for read, node in closed if state.lo <= read <= last)
 
     def places(self, text: StringText, state: Within) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The plain tokens that stay within, the DFA state that each leads to, and the number of
@@ -92,8 +105,7 @@ class Leaves:
             allowed = swept.needs <= (swept.most if hi is None else min(hi, swept.most))
         else:
             allowed = self._by_lengths(text, dfa, state)
-        last = swept.most if hi is None else hi
-        after = self.trie.merged(node for read, node in swept.closed if lo <= read <= last)
+        after = self._after(dfa, state, text.codec)
         inside = whole = pack(allowed)
         if after is not None and after.tokens:
             allowed[list(after.tokens)] = True
@@ -107,15 +119,13 @@ class Leaves:
         key = (dfa, start, _flags(codec))
         found = self._swept.get(key)
         if found is None:
-            found = self._sweep(dfa, start, codec)
-            _keep(self._swept, key, found, _MOST_SWEPT)
+            found = self._swept.keep(key, self._sweep(dfa, start, codec))
         return found
 
     def _table(self, dfa: Dfa) -> Table:
         found = self._tables.get(dfa)
         if found is None:
-            found = Table(dfa)
-            _keep(self._tables, dfa, found, _MOST_TABLES)
+            found = self._tables.keep(dfa, Table(dfa))
         return found
 
     def _special_of(self, codec: Codec) -> SpecialTokens:
@@ -140,11 +150,20 @@ class Leaves:
                 for end, classes in places
             ]
             needs[special.partial_tokens] = np.array(rooms)[which]
-        closed = [(int(depth[n]), node) for n, node in special.closed if at[n] in dfa.accepting]
         short = np.minimum(needs, _NEVER).astype(np.uint16)
         # one more than _NEVER is nothing
-        most = max([int((short + np.uint16(1)).max()) - 1, *(read for read, _ in closed)])
-        return _Swept(short, most, closed)
+        return _Swept(short, max(int((short + np.uint16(1)).max()) - 1, 0))
+
+    def _closed(self, dfa: Dfa, start: int, codec: Codec) -> _Closed:
+        key = (dfa, start, _flags(codec))
+        found = self._closings.get(key)
+        if found is None:
+            special = self._special_of(codec)
+            at, depth = special.tree.sweep(self._table(dfa), start), special.tree.depth
+            found = self._closings.keep(
+                key, [(int(depth[n]), node) for n, node in special.closed if at[n] in dfa.accepting]
+            )
+        return found
 
     # -- where the bounds say which DFA states will do -------------------------------------------
 
@@ -180,10 +199,12 @@ class Leaves:
         return allowed
 
 
-def _keep(kept: dict[_K, _V], key: _K, value: _V, most: int) -> None:
-    if len(kept) >= most:
-        kept.clear()
-    kept[key] = value
+def _standing(text: StringText, state: Within) -> tuple[Dfa, Within]:
+    """The automaton of a string and the place in it: of all texts, where any may follow."""
+    dfa = text.dfa
+    if dfa is None:
+        return UNIVERSAL, state
+    return (UNIVERSAL, state._replace(dfa=0)) if dfa.is_free_from(state.dfa) else (dfa, state)
 
 
 def _flags(codec: Codec) -> Flags:

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from agentrt.schema.cache import Cache
 from agentrt.schema.machine import states as at
 from agentrt.schema.machine.abstract import Abstraction
 from agentrt.schema.machine.texts import StringText, Within
-from agentrt.schema.tokens.parts import Ends, Parts
+from agentrt.schema.tokens.bits import clear_bits, has_bit, set_bits
+from agentrt.schema.tokens.names import Base, Names
+from agentrt.schema.tokens.parts import Parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection
 
     from agentrt.schema.machine.frames import Configuration, Frame
     from agentrt.schema.machine.machine import Machine
-    from agentrt.schema.tokens.leaves import Leaf, Leaves
+    from agentrt.schema.tokens.leaves import Leaves
     from agentrt.schema.tokens.trie import Node
     from agentrt.schema.tokens.vocabulary import Vocabulary
 
 _MOST_KEPT = 4096
 _MOST_FOLLOWED = 50_000
-_MOST_KEYS = 512
-_MANY = 60
 
 
 class Masks:
@@ -36,11 +36,11 @@ class Masks:
         self.leaves = leaves
         self.abstraction = Abstraction(machine, vocabulary.trie.longest)
         self.parts = Parts(machine, vocabulary.trie)
-        self._known: dict[int, np.ndarray] = {}
-        self._made: dict[tuple[tuple[int, ...], tuple[int, ...]], _Made] = {}
-        self._differing: dict[int, bool] = {}
-        self._keys: dict[tuple[object, int], tuple[Leaf, list[list[int]]]] = {}
-        self._followed: dict[tuple[int, int], list[int]] = {}
+        self.names = Names(self.parts, vocabulary.trie, self._follow)
+        self._known: Cache[int, np.ndarray] = Cache(_MOST_KEPT)
+        self._made: Cache[_Making, _Made] = Cache(_MOST_KEPT)
+        self._differing: Cache[int, bool] = Cache(_MOST_KEPT)
+        self._followed: Cache[tuple[int, int], list[int]] = Cache(_MOST_FOLLOWED)
 
     @property
     def kept(self) -> list[np.ndarray]:
@@ -51,12 +51,7 @@ class Masks:
         """The packed mask of a configuration, end tokens included where the text may end."""
         found = self._known.get(configuration.number)
         if found is None:
-            if len(self._known) >= _MOST_KEPT:
-                self._known.clear()
-                self._made.clear()
-                self._differing.clear()
-            found = self._mask(configuration)
-            self._known[configuration.number] = found
+            found = self._known.keep(configuration.number, self._mask(configuration))
         return found
 
     def _mask(self, configuration: Configuration) -> np.ndarray:
@@ -73,36 +68,44 @@ class Masks:
             tried += self.vocabulary.trie.two_items("in an array that it opened")
         return self._without(mask, configuration, tried)
 
-    def _inside(self, configuration: Configuration) -> tuple[list[np.ndarray], list[int]]:
+    def _inside(self, configuration: Configuration) -> tuple[list[Base], list[int]]:
         """Masks, and further tokens, that a configuration can go on with."""
         frames = configuration.frames
-        bases: list[np.ndarray] = []
+        bases: list[Base] = []
         tokens: list[int] = []
-        # whatever stays within a known key stays within one that may be any
-        in_any_key = len(frames) > 1 and any(_in_any_key(frame.state) for frame in frames)
-        for frame in frames:
-            if self.is_string(frame.state):
-                bases.append(self._in_string(frame, tokens))
-            elif in_any_key and isinstance(frame.state, at.InKnownKey):
-                self._past_known_key(frame, tokens)
-            else:
+        # what stays within one of several strings stays within one that may go on in any way
+        covering = [self._covers(frame.state) for frame in frames]
+        covered = any(covering)
+        for frame, covers in zip(frames, covering, strict=True):
+            if covers:
+                bases += self._in_string(frame, tokens)
+            elif covered and isinstance(frame.state, at.InKnownKey):
+                self.names.known_ends(self.vocabulary.trie.quoting, frame, tokens)
+            elif not self.is_string(frame.state):
                 self._from(self.vocabulary.trie.root, frame, tokens)
+            elif covered:
+                self._end_string(frame, tokens)
+            else:
+                bases += self._in_string(frame, tokens)
         return bases, tokens
 
-    def _joined(self, bases: list[np.ndarray], tokens: list[int]) -> np.ndarray:
+    def _joined(self, bases: list[Base], tokens: list[int]) -> np.ndarray:
         """The mask of all these. Most places of one schema have the masks of a few."""
-        if len(bases) == 1 and not tokens:
-            return bases[0]
-        key = tuple(map(id, bases)), tuple(tokens)
+        if len(bases) == 1 and not tokens and not bases[0].less:
+            return bases[0].mask
+        key = tuple([(id(base.mask), base.less) for base in bases]), tuple(tokens)
         found = self._made.get(key)
         if found is None:
             mask = np.zeros(self.vocabulary.words, dtype=np.uint32)
             for base in bases:
-                mask |= base
+                if base.less:
+                    mask |= _less(base.mask, base.less)
+                else:
+                    mask |= base.mask
             set_bits(mask, tokens)
             mask.flags.writeable = False
             # the bases are kept for as long as their ids tell them
-            found = self._made[key] = _Made(mask, bases)
+            found = self._made.keep(key, _Made(mask, bases))
         return found.mask
 
     def _without(
@@ -111,19 +114,13 @@ class Masks:
         """The mask less those of a few tokens that the machine cannot follow. Parts leave out which
         other names were taken and which items were seen: for tokens that write much at once, both
         may matter."""
-        octets = mask.data.cast("B")
         wrong = [
             token
             for token in tried
-            if octets[token >> 3] >> (token & 7) & 1
+            if has_bit(mask, token)
             and self.machine.run(configuration, self.vocabulary.tokens[token] or b"") is None
         ]
-        if wrong:
-            mask = mask.copy()
-            for token in wrong:
-                mask[token >> 5] &= ~np.uint32(1 << (token & 31))
-            mask.flags.writeable = False
-        return mask
+        return _less(mask, wrong) if wrong else mask
 
     def _rewriting(self, configuration: Configuration) -> list[int]:
         """The tokens that may write a key, or the end of one, that was taken."""
@@ -158,11 +155,12 @@ class Masks:
         begin with can become endlessly many: then it need not be one that was seen."""
         found = self._differing.get(configuration.number)
         if found is None:
-            found = self._differing[configuration.number] = all(
+            found = all(
                 self._next_string_is_free(frame.state)
                 and (frame.parents is None or self._strings_differ(frame.parents))
                 for frame in configuration.frames
             )
+            self._differing.keep(configuration.number, found)
         return found
 
     def _next_string_is_free(self, state: object) -> bool:
@@ -182,43 +180,22 @@ class Masks:
         state, parents = frame.state, frame.parents
         if parents is None:
             return
-        if isinstance(state, at.InKnownKey | at.InOtherKey):
-            for parent in parents.frames:
-                assert isinstance(parent.state, at.InObject)
-                ends = Ends()
-                self.parts.key(node, state, parent.state, ends)
-                self._onward(ends, parent.parents, out)
+        if isinstance(state, at.InKnownKey):
+            self.names.known(node, frame, out)
+        elif isinstance(state, at.InOtherKey):
+            self.names.others(node, frame, out)
         else:
             part = self.parts.of(node, state)
             out += part.tokens
             for after in part.after:
                 out += self._follow(after, parents)
 
-    def _past_known_key(self, frame: Frame, out: list[int]) -> None:
-        """Adds the tokens that end a key among known names."""
-        state, parents = frame.state, frame.parents
-        assert isinstance(state, at.InKnownKey)
-        for parent in () if parents is None else parents.frames:
-            assert isinstance(parent.state, at.InObject)
-            ends = Ends()
-            self.parts.known_ends(self.vocabulary.trie.quoting, state, parent.state, ends)
-            self._onward(ends, parent.parents, out)
-
-    def _onward(self, ends: Ends, parents: Configuration | None, out: list[int]) -> None:
-        out += ends.tokens
-        if parents is not None:
-            for node in ends.nodes:
-                if node.children:
-                    out += self._follow(node, parents)
-
     def _follow(self, node: Node, configuration: Configuration) -> list[int]:
         """The tokens that a configuration can go on with."""
         key = (node.number, configuration.number)
         found = self._followed.get(key)
         if found is None:
-            if len(self._followed) >= _MOST_FOLLOWED:
-                self._followed.clear()
-            found = self._followed[key] = []
+            found = self._followed.keep(key, [])
             for frame in configuration.frames:
                 self._from(node, frame, found)
         return found
@@ -238,116 +215,73 @@ class Masks:
             and state.text.few(state.at) is None
         )
 
+    def _covers(self, state: object) -> bool:
+        """Whether whatever may come next within a string may come within this one."""
+        if not self.is_string(state):
+            return False
+        text, within = _text(state)
+        return text.covers(within)
+
     def _string(self, frame: Frame) -> tuple[StringText, Within]:
         """The string that a frame is in, and where, bounds out of a token's reach left out."""
-        state = frame.state
-        assert isinstance(state, at.InText | at.InOtherKey)
-        text = state.automaton if isinstance(state, at.InOtherKey) else state.text
-        assert isinstance(text, StringText)
-        return text, self.abstraction.within(text, state.at)
+        text, within = _text(frame.state)
+        return text, self.abstraction.within(text, within)
 
     def places(self, frame: Frame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The plain tokens that stay within the string that a frame is in, the DFA state that each
         leads to, and the number of its characters."""
         return self.leaves.places(*self._string(frame))
 
-    def _in_string(self, frame: Frame, out: list[int]) -> np.ndarray:
-        """The packed mask of the tokens that stay within a string; adds those that leave it."""
-        text, within = self._string(frame)
-        leaf = self.leaves.of(text, within)
+    def _in_string(self, frame: Frame, out: list[int]) -> list[Base]:
+        """The masks of the tokens that stay within a string; adds those that leave it, where the
+        masks do not hold them."""
+        leaf = self.leaves.of(*self._string(frame))
         state, parents = frame.state, frame.parents
         if leaf.after is None or parents is None:
-            return leaf.inside
+            return [Base(leaf.inside)]
         if isinstance(state, at.InOtherKey):
-            self._end_other_key(leaf, state, parents, out)
-            return leaf.inside
+            return self.names.in_other(leaf, state, parents)
         out += self._follow(leaf.after, parents)
-        return leaf.whole
+        return [Base(leaf.whole)]
 
-    def _end_other_key(
-        self, leaf: Leaf, key: at.InOtherKey, parents: Configuration, out: list[int]
-    ) -> None:
-        """Adds the tokens that end a key and go on."""
-        refused = self._refused(key, parents)
-        for i, tokens in enumerate(self._ending(leaf, key, parents)):
-            out += [t for t in tokens if t not in refused[i]] if refused else tokens
+    def _end_string(self, frame: Frame, out: list[int]) -> None:
+        """Adds the tokens that leave a string."""
+        after = self.leaves.after(*self._string(frame))
+        state, parents = frame.state, frame.parents
+        if after is None or parents is None:
+            return
+        if isinstance(state, at.InOtherKey):
+            self.names.end_other(after, state, parents, out)
+        else:
+            out += after.tokens
+            out += self._follow(after, parents)
 
-    def _ending(self, leaf: Leaf, key: at.InOtherKey, parents: Configuration) -> list[list[int]]:
-        """For each object that the key may be in, the tokens that end some key and go on."""
-        # most of it is the same all along the key, if not in every object of the shape
-        assert leaf.after is not None
-        place: object = parents.number
-        if len(parents.frames) == 1 and isinstance(parents.frames[0].state, at.InObject):
-            place = self.parts.alone(leaf.after, key, parents.frames[0].state) or place
-        known = self._keys.get((place, key.cls))
-        if known is not None and known[0] is leaf:
-            return known[1]
-        found: list[list[int]] = []
-        for parent in parents.frames:
-            assert isinstance(parent.state, at.InObject)
-            ends, tokens = Ends(), list[int]()
-            self.parts.after_other(leaf.after, key, parent.state, None, ends)
-            self._onward(ends, parent.parents, tokens)
-            found.append(tokens)
-        if len(self._keys) >= _MOST_KEYS:
-            self._keys.clear()
-        self._keys[place, key.cls] = leaf, found
-        return found
 
-    def _refused(self, key: at.InOtherKey, parents: Configuration) -> list[set[int]]:
-        """For each object that the key may be in, the tokens that would complete the key to a name
-        that may not come; nothing where there are none."""
-        begun = key.text
-        if begun is None:
-            return []
-        closing, length = self.vocabulary.trie.closing, len(begun)
-        known = {
-            t for n in _beginning(key.node.sorted_names, begun) for t in closing.get(n[length:], ())
-        }
-        found: list[set[int]] = []
-        for parent in parents.frames:
-            assert isinstance(parent.state, at.InObject)
-            rests = [n[length:] for n in parent.state.others if n.startswith(begun)]
-            found.append(known.union(*(closing.get(rest, ()) for rest in rests)))
-        return found if any(found) else []
+_Making = tuple[tuple[tuple[int, tuple[int, ...]], ...], tuple[int, ...]]
 
 
 class _Made(NamedTuple):
     """A mask, and those that it was made of."""
 
     mask: np.ndarray
-    bases: list[np.ndarray]
+    bases: list[Base]
 
 
-def _beginning(names: list[str], text: str) -> Iterator[str]:
-    """Those of sorted names that begin so."""
-    for i in range(bisect_left(names, text), len(names)):
-        if not names[i].startswith(text):
-            return
-        yield names[i]
+def _less(mask: np.ndarray, tokens: Collection[int]) -> np.ndarray:
+    """A mask without some tokens."""
+    mask = mask.copy()
+    clear_bits(mask, tokens)
+    mask.flags.writeable = False
+    return mask
 
 
-def _in_any_key(state: object) -> bool:
-    """Whether the state is in a key, between two characters, that may become any name."""
-    return (
-        isinstance(state, at.InOtherKey)
-        and state.automaton.strings.is_everything
-        and state.at.pending is None
-    )
-
-
-def set_bits(mask: np.ndarray, tokens: list[int]) -> None:
-    """Sets the tokens' bits in a packed mask of little-endian words."""
-    if len(tokens) < _MANY:
-        octets = mask.data.cast("B")
-        for token in tokens:
-            octets[token >> 3] |= 1 << (token & 7)
-        return
-    listed = np.array(tokens, dtype=np.int64)
-    np.bitwise_or.at(mask, listed >> 5, _BITS[listed & 31])
-
-
-_BITS = np.left_shift(np.uint32(1), np.arange(32, dtype=np.uint32))
+def _text(state: object) -> tuple[StringText, Within]:
+    """The string that a state is in, and where."""
+    assert isinstance(state, at.InText | at.InOtherKey)
+    text = state.automaton if isinstance(state, at.InOtherKey) else state.text
+    assert isinstance(text, StringText)
+    assert isinstance(state.at, Within)
+    return text, state.at
 
 
 def _in_json_string(state: object) -> bool:

@@ -11,26 +11,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agentrt.schema.cache import Cache
 from agentrt.schema.machine import states as at
-from agentrt.schema.machine.digits import NumberText
 from agentrt.schema.machine.keys import AtName
-from agentrt.schema.machine.texts import LiteralText, StringText, TextAutomaton, Within
+from agentrt.schema.tokens.entries import NameEntries, OtherEntries
+from agentrt.schema.tokens.walk import onward, shared
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Iterable
 
     from agentrt.schema.algebra.space import Expr
     from agentrt.schema.machine.codec import Pending
     from agentrt.schema.machine.keys import NameTree
     from agentrt.schema.machine.machine import Machine
+    from agentrt.schema.machine.texts import StringText, Within
     from agentrt.schema.tokens.trie import Node, Trie
 
 _QUOTE, _COMMA, _COLON, _ARRAY_END, _OBJECT_END = 0x22, 0x2C, 0x3A, 0x5D, 0x7D
-_NUMERIC = frozenset(b"0123456789+-.eE")
 _SPACES = b" \t\n\r"
 _NONE: frozenset[str] = frozenset()
 _MOST_KEPT = 50_000
-_FEW = 3
 
 
 class Part:
@@ -67,26 +67,16 @@ class Ends:
         return Part(self.tokens, (trie.root,) if merged is None else (trie.root, merged))
 
 
-class NameEntries:
-    """What tokens do in a key among known names: `inside` with the names of which one must be
-    allowed, `ends` the nodes after a name's closing quote."""
-
-    __slots__ = ("ends", "inside")
-
-    def __init__(self) -> None:
-        self.inside: list[tuple[int, tuple[int, ...]]] = []
-        self.ends: list[tuple[int, Node]] = []
-
-
 class Parts:
     """Works out the parts of one machine over one vocabulary, and keeps them."""
 
     def __init__(self, machine: Machine, trie: Trie) -> None:
         self.machine = machine
         self.trie = trie
-        self._known: dict[tuple[int, object], Part] = {}
-        self._names: dict[tuple[int, NameTree, int, Pending | None], NameEntries] = {}
-        self._others: dict[tuple[int, StringText, Within], OtherEntries] = {}
+        self._known: Cache[tuple[int, object], Part] = Cache(_MOST_KEPT)
+        self._names: Cache[tuple[int, NameTree, int, Pending | None], NameEntries]
+        self._names = Cache(_MOST_KEPT)
+        self._others: Cache[tuple[int, StringText, Within], OtherEntries] = Cache(_MOST_KEPT)
 
     def of(self, node: Node, state: object) -> Part:
         """The part of a state, from a node of the tree of tokens on."""
@@ -96,8 +86,6 @@ class Parts:
         key = (node.number, state)
         found = self._known.get(key)
         if found is None:
-            if len(self._known) >= _MOST_KEPT:
-                self._known.clear()
             ends = Ends()
             if isinstance(state, at.Spaces):
                 self._spaces(node, state.inner, state.spaces + 1, ends)
@@ -106,7 +94,7 @@ class Parts:
                 if isinstance(state, at.Start | at.BeforeColon | at.InObject | at.InArray):
                     self._spaces(node, state, 1, ends)
                 self._solid(node, state, ends)
-            found = self._known[key] = ends.part(self.trie)
+            found = self._known.keep(key, ends.part(self.trie))
         return found
 
     def _spaces(self, node: Node, inner: object, count: int, ends: Ends) -> None:
@@ -154,7 +142,7 @@ class Parts:
 
     def _begin(self, node: Node, value: Expr, ends: Ends) -> None:
         openings = self.machine.openings(value)
-        for byte, child in _shared(node, openings):
+        for byte, child in shared(node, openings):
             ends.tokens.extend(child.tokens)
             if child.children:
                 for state in openings[byte]:
@@ -167,10 +155,7 @@ class Parts:
             node, within = stack.pop()
             if text.may_end(within):
                 ends.nodes.append(node)
-            for byte, child in _reachable(node, text, within):
-                following = text.step(within, byte)
-                if following is None:
-                    continue
+            for child, following in onward(node, text, within):
                 ends.tokens.extend(child.tokens)
                 if text.is_closed(following):
                     ends.nodes.append(child)
@@ -224,7 +209,7 @@ class Parts:
     def key(self, node: Node, key: object, parent: at.InObject, ends: Ends) -> None:
         """From within a key of an object on."""
         if isinstance(key, at.InKnownKey):
-            self.inside_known(node, key, ends)
+            self.inside_known(node, key, ends.tokens)
             self.known_ends(node, key, parent, ends)
         elif isinstance(key, at.InOtherKey):
             entries = self.others(node, key)
@@ -233,17 +218,17 @@ class Parts:
                 whole = None if key.text is None else key.text + name
                 self.after_other(child, key, parent, whole, ends)
 
-    def inside_known(self, node: Node, key: at.InKnownKey, ends: Ends) -> None:
-        """The tokens that stay within a key among known names."""
+    def inside_known(self, node: Node, key: at.InKnownKey, out: list[int]) -> None:
+        """Adds the tokens that stay within a key among known names."""
         allowed = key.at.allowed
-        for names, tokens in self._names_of(node, key).inside:
+        for names, tokens in self._names_of(node, key.node.tree, key.at).inside:
             if names & allowed:
-                ends.tokens.extend(tokens)
+                out.extend(tokens)
 
     def known_ends(self, node: Node, key: at.InKnownKey, parent: at.InObject, ends: Ends) -> None:
         """The tokens that end the key, and go on after it."""
         plan = parent.node.plan
-        for index, child in self._names_of(node, key).ends:
+        for index, child in self._names_of(node, key.node.tree, key.at).ends:
             if key.at.allowed >> index & 1:
                 value = plan.values[index] if plan.plain else None
                 if value is None or not self._keyed_alone(child, value, ends):
@@ -285,12 +270,18 @@ class Parts:
         if some:
             ends.tokens.extend(child.tokens)
 
-    def _names_of(self, node: Node, key: at.InKnownKey) -> NameEntries:
-        tree = key.node.tree
-        known = (node.number, tree, key.at.node, key.at.pending)
+    def completing(self, node: Node, tree: NameTree, begun: str) -> tuple[int, ...]:
+        """The tokens that complete a name of the tree, of which so much was read."""
+        place = tree.find(begun)
+        if place is None:
+            return ()
+        return self._names_of(node, tree, AtName(place, 0, None)).completing
+
+    def _names_of(self, node: Node, tree: NameTree, place: AtName) -> NameEntries:
+        known = (node.number, tree, place.node, place.pending)
         found = self._names.get(known)
         if found is None:
-            found = self._names[known] = _name_entries(node, tree, key.at)
+            found = self._names.keep(known, NameEntries(node, tree, place))
         return found
 
     def others(self, node: Node, key: at.InOtherKey) -> OtherEntries:
@@ -298,84 +289,5 @@ class Parts:
         known = (node.number, key.automaton, key.at)
         found = self._others.get(known)
         if found is None:
-            if len(self._others) >= _MOST_KEPT:
-                self._others.clear()
-            found = self._others[known] = OtherEntries(node, key.automaton, key.at)
+            found = self._others.keep(known, OtherEntries(node, key.automaton, key.at))
         return found
-
-
-class OtherEntries:
-    """What tokens do in a key of a class of names: `inside`, and for those that close it what they
-    write of the name, with the node after the quote."""
-
-    __slots__ = ("ends", "inside")
-
-    def __init__(self, node: Node, text: StringText, start: Within) -> None:
-        self.inside: list[int] = []
-        self.ends: list[tuple[str, Node]] = []
-        stack: list[tuple[Node, Within, str]] = [(node, start, "")]
-        while stack:
-            node, within, name = stack.pop()
-            for byte, child in _reachable(node, text, within):
-                following = text.step(within, byte)
-                if following is None:
-                    continue
-                if text.is_closed(following):
-                    self.ends.append((name, child))
-                    continue
-                self.inside.extend(child.tokens)
-                if child.children:
-                    found = text.codec.step(within.pending, byte)
-                    longer = name + chr(found) if isinstance(found, int) else name
-                    stack.append((child, following, longer))
-
-
-def _name_entries(node: Node, tree: NameTree, start: AtName) -> NameEntries:
-    """With every name allowed."""
-    out = NameEntries()
-    stack = [(node, start._replace(allowed=tree.below[start.node]))]
-    while stack:
-        node, within = stack.pop()
-        for byte, child in _shared(node, tree.first_bytes(within)):
-            following = tree.step(within, byte)
-            if isinstance(following, AtName):
-                if child.tokens:
-                    out.inside.append((tree.possible(following), child.tokens))
-                if child.children:
-                    stack.append((child, following))
-            elif following is not None:
-                out.ends.append((following, child))
-    return out
-
-
-def _reachable(node: Node, text: TextAutomaton, within: object) -> Iterable[tuple[int, Node]]:
-    """The children by bytes that may come next, or by all where asking would cost more."""
-    if len(node.children) < _FEW:
-        return node.children.items()
-    return _shared(node, _next_bytes(text, within))
-
-
-def _next_bytes(text: TextAutomaton, within: object) -> Collection[int] | None:
-    """The bytes that may come next, where they are few."""
-    if isinstance(text, StringText):
-        assert isinstance(within, Within)
-        return None if within.pending is not None else text.few(within)
-    if isinstance(text, LiteralText):
-        assert isinstance(within, int)
-        return text.text[within : within + 1]
-    return _NUMERIC if isinstance(text, NumberText) else None
-
-
-def _shared(node: Node, few: Collection[int] | None) -> Iterator[tuple[int, Node]]:
-    """The children by bytes that may come next."""
-    children = node.children
-    if few is None:
-        yield from children.items()
-        return
-    if len(children) < len(few):
-        yield from [item for item in children.items() if item[0] in few]
-        return
-    for byte in few:
-        child = children.get(byte)
-        if child is not None:
-            yield byte, child

@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING
 
+from agentrt.schema.cache import Cache
 from agentrt.schema.tokens.spelling import SPECIAL as _SPECIAL
 from agentrt.schema.tokens.spelling import PlainTokens
 
@@ -39,12 +40,13 @@ class Node:
     """`children` by the next byte; `tokens` are those that end here. No two nodes share a
     `number`."""
 
-    __slots__ = ("children", "number", "tokens")
+    __slots__ = ("_below", "children", "number", "tokens")
 
     def __init__(self) -> None:
         self.children: dict[int, Node] = {}
         self.tokens: tuple[int, ...] = ()
         self.number = next(_numbers)
+        self._below: tuple[int, ...] | None = None
 
     def insert(self, text: bytes, token: int) -> None:
         node = self
@@ -54,6 +56,19 @@ class Node:
                 following = node.children[byte] = Node()
             node = following
         node.tokens = (*node.tokens, token)
+
+    @property
+    def below(self) -> tuple[int, ...]:
+        """The tokens that end here or further on."""
+        if self._below is None:
+            out: list[int] = []
+            stack: list[Node] = [self]
+            while stack:
+                node = stack.pop()
+                out += node.tokens
+                stack.extend(node.children.values())
+            self._below = tuple(out)
+        return self._below
 
 
 def _merged(nodes: Iterable[Node]) -> Node:
@@ -83,7 +98,7 @@ class Trie:
     def __init__(self, tokens: Sequence[bytes | None]) -> None:
         self.tokens = tokens
         self.root = Node()
-        self._joined: dict[tuple[int, ...], Node] = {}
+        self._joined: Cache[tuple[int, ...], Node] = Cache(_MOST_JOINED)
         self._two_items: dict[tuple[str, bool], list[int]] = {}
         for number, token in enumerate(tokens):
             if token is not None:
@@ -134,9 +149,7 @@ class Trie:
         key = tuple(sorted(by_number))
         found = self._joined.get(key)
         if found is None:
-            if len(self._joined) >= _MOST_JOINED:
-                self._joined.clear()
-            found = self._joined[key] = _merged(by_number.values())
+            found = self._joined.keep(key, _merged(by_number.values()))
         return found
 
     @cached_property

@@ -126,14 +126,6 @@ def _openings(text: bytes) -> int:
     return len(_OPENING.findall(text))
 
 
-def pack(allowed: np.ndarray) -> np.ndarray:
-    """A Boolean array as packed 32-bit words, lowest bit first."""
-    bits = np.packbits(allowed, bitorder="little")
-    padded = np.zeros((len(allowed) + 31) // 32 * 4, dtype=np.uint8)
-    padded[: len(bits)] = bits
-    return padded.view("<u4").astype(np.uint32, copy=False)
-
-
 def from_tokenizer(tokenizer: Any, eos_ids: Iterable[int] | None = None) -> Vocabulary:
     """The vocabulary of a `tokenizers.Tokenizer`, or of what holds one as `backend_tokenizer`.
 

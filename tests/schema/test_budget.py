@@ -1,0 +1,66 @@
+"""What completing costs near the end of a budget, against each token tried alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agentrt.schema import Vocabulary, compile_schema
+
+DIGITS = [f"{i:0{width}d}".encode() for width in (2, 3) for i in range(10**width)]
+TOKENS = [
+    *(bytes([b]) for b in range(256)),
+    *DIGITS,
+    *(b'":', b'{"', b'"}', b"0,", b"1]", b".5", b"5e"),
+]
+NUMBERS = [
+    {"type": "integer"},
+    {"type": "number"},
+    {"type": "integer", "minimum": 0, "maximum": 1_000_000},
+    {"type": "integer", "multipleOf": 7, "minimum": 3, "maximum": 9_999},
+    {"type": "number", "minimum": -1.5, "exclusiveMaximum": 17.25},
+    {"type": "array", "items": {"type": "integer", "minimum": 120, "maximum": 123_456}},
+    {"type": "array", "items": {"enum": [1, 12, 1234, "1"]}, "uniqueItems": True},
+]
+
+
+@pytest.fixture(scope="module")
+def digits() -> Vocabulary:
+    """A vocabulary that has every run of up to three digits."""
+    return Vocabulary([*TOKENS, None], [len(TOKENS)])
+
+
+@pytest.mark.parametrize("schema", NUMBERS)
+@pytest.mark.parametrize("left", [1, 2, 3])
+def test_with_few_tokens_left_those_remain_that_lead_to_an_end_in_time(
+    schema: dict[str, Any], left: int, digits: Vocabulary
+) -> None:
+    engine = compile_schema(schema, digits).engine
+    begun = engine.machine.run(engine.machine.start, b"[1" if schema["type"] == "array" else b"1")
+    assert begun is not None
+    wanted = set[int]()
+    for number, token in enumerate(digits.tokens):
+        reached = None if token is None else engine.machine.run(begun, token)
+        if reached is not None and engine.budget.cost(reached) <= left - 1:
+            wanted.add(number)
+    if engine.machine.may_end(begun):
+        wanted |= digits.eos_ids
+    mask = engine.budget.mask(begun, left)
+    found = set[int]()
+    if mask is not None:
+        bits = np.unpackbits(mask.view(np.uint8), bitorder="little")
+        found = set(np.flatnonzero(bits).tolist())
+    assert found == wanted
+
+
+def test_a_thousand_digit_tokens_are_priced_without_a_thousand_places(digits: Vocabulary) -> None:
+    schema = {"type": "integer", "minimum": 0, "maximum": 10**12}
+    engine = compile_schema(schema, digits).engine
+    begun = engine.machine.run(engine.machine.start, b"1")
+    assert begun is not None
+    engine.masks.of(begun)
+    before = engine.machine.store.places
+    assert engine.budget.mask(begun, 2) is not None
+    assert engine.machine.store.places - before < 50
