@@ -16,7 +16,7 @@ from agentrt.schema.algebra.shapes import (
     Values,
 )
 from agentrt.schema.copying.marks import MARK
-from agentrt.schema.load import formats
+from agentrt.schema.load import contents, formats
 from agentrt.schema.load.patterns import pattern_strings
 from agentrt.schema.load.resources import Place, escaped
 from agentrt.schema.values.numbers import INTEGERS, Numbers
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _TYPES = {"null", "boolean", "integer", "number", "string", "array", "object"}
 _COPIED = {"string", "number", "integer"}
 _NUMERIC = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-_STRING = ("minLength", "maxLength", "pattern", "format")
+_STRING = ("minLength", "maxLength", "pattern", "format", contents.MARK)
 _ARRAY = (
     "items", "additionalItems", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains",
 )  # fmt: skip
@@ -58,7 +58,7 @@ def own_constraints(loader: Loader, place: Place, scope: Scope) -> list[Expr]:
             limited = limited.intersection(loader.passage(place).numbers)
         numbers = tuple(x for n in numbers if not (x := n.intersection(limited)).is_empty)
     if is_copied or any(k in schema for k in _STRING):
-        strings = tuple(_strings(loader, place)) if "string" in kinds else ()
+        strings = tuple(_strings(loader, place, scope)) if "string" in kinds else ()
         strings = tuple(s for s in strings if not s.is_empty)
     if any(k in schema for k in _ARRAY):
         shaped = _array(loader, place, scope)
@@ -145,7 +145,7 @@ def _numbers(place: Place) -> Numbers:
     return found
 
 
-def _strings(loader: Loader, place: Place) -> list[Strings]:
+def _strings(loader: Loader, place: Place, scope: Scope) -> list[Strings]:
     schema = place.schema
     found = Strings(None, _count(place, "minLength") or 0, _count(place, "maxLength"))
     if "pattern" in schema:
@@ -155,6 +155,8 @@ def _strings(loader: Loader, place: Place) -> list[Strings]:
         known = formats.strings(schema["format"], f"{place.pointer}/format")
         if known is not None:
             found = found.intersection(known)
+    if schema.get(contents.MARK) is True:
+        found = found.intersection(contents.content_strings(loader, place, scope))
     return [_copied(loader, place, found) if schema.get(MARK) is True else found]
 
 
