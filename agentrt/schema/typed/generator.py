@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ByteSize
@@ -18,7 +19,7 @@ from agentrt.schema.typed.dates import BOUNDS, bound_patterns, zone_of
 from agentrt.schema.typed.decimals import decimal_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     from pydantic_core import CoreSchema, core_schema
 
@@ -59,11 +60,8 @@ class Strict(GenerateJsonSchema):
         for each in named_required_fields:
             name, is_required, field = each
             path = None if self._config.validate_by_name else path_of(field.get("validation_alias"))
-            try:
+            with _within(name):
                 found = super()._named_required_fields_schema([each])
-            except SchemaError as error:
-                where = f"/properties/{escaped(name)}{error.pointer}"
-                raise SchemaError(where, error.reason, error.suggestion) from None
             if path is None:
                 properties |= found["properties"]
                 required += found.get("required", ())
@@ -74,7 +72,8 @@ class Strict(GenerateJsonSchema):
         for head, tree in paths.items():
             if head in properties:
                 tree.add((), properties[head], required=head in required)
-            properties[head] = tree.as_schema()
+            with _within(head):
+                properties[head] = tree.as_schema()
             if tree.required and head not in required:
                 required.append(head)
         needed = {"required": required} if required else {}
@@ -196,6 +195,16 @@ class Strict(GenerateJsonSchema):
 
     def json_schema(self, schema: core_schema.JsonSchema) -> JsonSchemaValue:
         return {**super().json_schema(schema), MARK: True}
+
+
+@contextmanager
+def _within(name: str) -> Generator[None]:
+    """Says of errors which field they are of."""
+    try:
+        yield
+    except SchemaError as error:
+        where = f"/properties/{escaped(name)}{error.pointer}"
+        raise SchemaError(where, error.reason, error.suggestion) from None
 
 
 def _limits(schema: CoreSchema) -> dict[str, Any]:
