@@ -14,17 +14,26 @@ import pathlib
 import random
 import re
 import uuid
+from collections.abc import Callable, Hashable  # fmt: skip
 from importlib.util import find_spec
 from typing import (
-    Annotated, Any, Callable, ClassVar, Generic, Hashable, Literal, NamedTuple, Optional, TypeVar,
-)  # fmt: skip
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    NamedTuple,
+    NotRequired,
+    Required,
+    TypeVar,
+)
 
 import pydantic as p
 import pytest
 from pydantic import AliasChoices, AliasGenerator, AliasPath, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from pydantic.dataclasses import dataclass
-from typing_extensions import NotRequired, ReadOnly, Required, TypeAliasType, TypedDict
+from typing_extensions import ReadOnly, TypeAliasType, TypedDict
 
 from agentrt.errors import SchemaError
 from agentrt.schema import Vocabulary, compile_schema, schema_of, validate_text
@@ -149,7 +158,7 @@ class Tree(BaseModel, Generic[T]):
 
 class More(BaseModel):
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, int]
+    __pydantic_extra__: dict[str, int]  # pyright: ignore
     x: int
 
 
@@ -170,7 +179,7 @@ class Inside(BaseModel):
 
 
 class Me(BaseModel):
-    you: Optional[You] = None
+    you: You | None = None
 
 
 class You(BaseModel):
@@ -196,7 +205,7 @@ SHAPES: list[Any] = [
     set[tuple[int, str]], set[D], frozenset[Whole], p.conset(int, min_length=2),
     p.confrozenset(Literal["a", "b"], min_length=1), p.conlist(int, min_length=1, max_length=2),
     dict[Whole, int], dict[bool, int], dict[float, int], dict[dt.date, int], dict[uuid.UUID, int],
-    dict[Annotated[int, Field(ge=3, le=12)], int], dict[Optional[int], int], dict[D, int],
+    dict[Annotated[int, Field(ge=3, le=12)], int], dict[int | None, int], dict[D, int],
     dict[int | str, int], dict[ipaddress.IPv4Address, int], dict[p.Json[int], int],
     Annotated[dict[str, int], Field(min_length=2, max_length=3)],
     Annotated[int, p.AfterValidator(abs)], Annotated[int, p.WrapValidator(lambda v, h: h(v))],
@@ -246,6 +255,7 @@ TIMES: list[Any] = [
     Annotated[p.AwareDatetime, Field(le=NOON.replace(tzinfo=dt.timezone(dt.timedelta(hours=5))))],
     Annotated[dt.time, Field(gt=dt.time(9, 30), lt=dt.time(9, 45, 12))],
     Annotated[dt.timedelta, Field(gt=dt.timedelta(hours=1), le=dt.timedelta(days=1))],
+    Annotated[dt.timedelta, Field(ge=dt.timedelta(0))],
     p.condate(gt=dt.date(2020, 1, 1)), configured(dt.timedelta, ser_json_timedelta="float"),
 ]  # fmt: skip
 NUMBERS: list[Any] = [
@@ -282,7 +292,7 @@ class Deep(BaseModel):
     [
         (p.FilePath, "", "whether a file exists"),
         (Deep, "/properties/inside", "use pathlib.Path"),
-        (Optional[p.NewPath], "", "whether a path is free"),
+        (p.NewPath | None, "", "whether a path is free"),
         (p.ImportString, "", "can be imported"),
         (p.ImportString[Any], "", "can be imported"),
         (re.Pattern[bytes], "", "a pattern of bytes"),
@@ -293,6 +303,7 @@ class Deep(BaseModel):
         (Annotated[D, Field(ge=D("0.1234567890123456789"))], "", "more digits"),
         (Annotated[dt.time, Field(gt=dt.time(1, tzinfo=dt.UTC))], "", "with a zone"),
         (Annotated[p.AwareDatetime, Field(gt=NOON)], "", "time zone"),
+        (Annotated[dt.timedelta, p.Strict(), Field(lt=dt.timedelta(0))], "", "leave strict"),
         (p.Json[Annotated[float, Field(gt=0)]], "/contentSchema", "exact arithmetic"),
         (
             p.create_model(

@@ -56,7 +56,7 @@ def _any_number(digits: int, *, plain: bool) -> str:
         return pattern
     # no text that readers take for infinity: beyond 1.8e308, as doubles are
     powers = "|".join(digit_runs(0, max(308 - digits, 99), 3))
-    most = rf"1(\.([0-6][0-9]*|7[0-8][0-9]*|7976931348623157))?[eE]\+?308"
+    most = r"1(\.([0-6][0-9]*|7[0-8][0-9]*|7976931348623157))?[eE]\+?308"
     return (
         rf"{pattern}([eE](-[0-9]{{1,3}}|\+?([0-9]{{1,2}}|{powers})))?"
         rf"|-?([0-9](\.[0-9]{{1,{digits}}})?[eE]\+?([12][0-9]{{2}}|30[0-7])|{most})"

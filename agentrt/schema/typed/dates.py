@@ -22,8 +22,7 @@ _AFTER = {"year": "-", "month": "-", "day": "T", "hour": ":", "minute": ":", "se
 
 def bound_patterns(limits: Mapping[str, object]) -> list[str]:
     """A pattern for each bound on a date, a time of day or a moment in a core schema."""
-    found = [(bound, limits.get(bound)) for bound in BOUNDS]
-    return [_pattern(bound, given) for bound, given in found if given is not None]
+    return [_pattern(bound, limits[bound]) for bound in BOUNDS if limits.get(bound) is not None]
 
 
 def zone_of(limits: Mapping[str, object]) -> Literal["naive", "aware"] | None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # years that are past, or to come, whenever this runs
 _NOW = {"past": "^(1[0-9]{3}|200[0-9])-", "future": "^[3-9][0-9]{3}-"}
+# seconds that a timedelta surely holds
+_TIMEDELTAS = {"minimum": -1e13, "maximum": 1e13}
 # what is one thing to a set or to a dict
 _HASHABLE: JsonSchemaValue = {"type": ["null", "boolean", "number", "string"]}
 # Pydantic's own validators that ask the machine they run on
@@ -93,7 +95,10 @@ class Strict(GenerateJsonSchema):
         texts in whole seconds, of UTC if with a zone."""
         limits = _limits(schema)
         zone = zone_of(limits)
-        found = {**super().datetime_schema(schema), "pattern": r"^(?!0000)[^.]*(\.[0-9]{1,6})?[^.]*$"}
+        found = {
+            **super().datetime_schema(schema),
+            "pattern": f"^(?!0000){texts.MICROSECONDS}$",
+        }
         if zone == "naive" or schema.get("tz_constraint") == "naive":
             fraction = "" if zone else texts.FRACTION
             text = rf"{texts.DAY}T{texts.CLOCK}{fraction}"
@@ -107,16 +112,22 @@ class Strict(GenerateJsonSchema):
         if zone_of(limits):
             found: JsonSchemaValue = {"type": "string", "pattern": f"^{texts.CLOCK}$"}
             return _with_patterns(found, bound_patterns(limits))
-        return {**super().time_schema(schema), "pattern": r"^[^.]*(\.[0-9]{1,6})?[^.]*$"}
+        return {**super().time_schema(schema), "pattern": f"^{texts.MICROSECONDS}$"}
 
     def timedelta_schema(self, schema: core_schema.TimedeltaSchema) -> JsonSchemaValue:
         """A duration; with bounds, its seconds as a number."""
         limits = _limits(schema)
         keywords = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum",
                     "lt": "exclusiveMaximum"}  # fmt: skip
-        bounds = {keywords[b]: limits[b].total_seconds() for b in BOUNDS if limits.get(b)}
-        if bounds:
-            return {"type": "number", "multipleOf": 0.001, "minimum": -1e13, "maximum": 1e13, **bounds}
+        given = {b: limits[b] for b in BOUNDS if limits.get(b) is not None}
+        if given:
+            if schema.get("strict", self._config.strict):
+                raise SchemaError(
+                    "", "bounds on durations are of numbers, which strict does not read",
+                    "leave strict or the bounds out",
+                )  # fmt: skip
+            bounds = {keywords[b]: bound.total_seconds() for b, bound in given.items()}
+            return {"type": "number", "multipleOf": 0.001, **_TIMEDELTAS, **bounds}
         found = super().timedelta_schema(schema)
         if found.get("type") == "string":
             found = {**found, "pattern": texts.TIMEDELTA, "minLength": 3}
@@ -173,12 +184,11 @@ class Strict(GenerateJsonSchema):
         found = super().bytes_schema(schema)
         lengths = (schema.get("min_length") or 0, schema.get("max_length"))
         written = self._config.val_json_bytes
-        if written != "utf8":
+        if written == "hex":
+            return {"type": "string", "pattern": texts.hex_pattern(*lengths)}
+        if written == "base64":
             lo, hi = lengths
-            base64 = texts.base64_pattern(url=True, lo=lo, hi=hi)
-            return {
-                "type": "string", "pattern": texts.hex_pattern(lo, hi) if written == "hex" else base64
-            }  # fmt: skip
+            return {"type": "string", "pattern": texts.base64_pattern(url=True, lo=lo, hi=hi)}
         if lengths != (0, None):
             found["pattern"] = r"^[\x00-\x7f]*$"
         return {**found, "contentMediaType": "application/octet-stream"}

@@ -21,6 +21,7 @@ Pattern = dict[str, Any]
 DAY = f"(?!0000){DATE}"
 CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
 FRACTION = r"(\.[0-9]{1,6})?"
+MICROSECONDS = rf"[^.]*{FRACTION}[^.]*"
 # a plain ISO 8601 duration that fits a timedelta, as Pydantic reads it
 TIMEDELTA = r"^P([0-9]{1,6}D)?(T[0-9]{1,5}S)?$"
 COMPLEX = r"^-?[0-9]{1,9}(\.[0-9]{1,9})?[+-][0-9]{1,9}(\.[0-9]{1,9})?j$"
@@ -61,7 +62,9 @@ def _networks6() -> str:
     return "|".join([rf"(?:{IPV6})(?:/128)?", "::/0", *ways])
 
 
-def base64_pattern(*, url: bool, ascii_only: bool = False, lo: int = 0, hi: int | None = None) -> str:
+def base64_pattern(
+    *, url: bool, ascii_only: bool = False, lo: int = 0, hi: int | None = None
+) -> str:
     """Base64 (RFC 4648) of `lo` to `hi` bytes, padded; or of ASCII text, whose bytes have a first
     bit of 0."""
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -125,7 +128,9 @@ LANGUAGES: dict[str, Pattern] = {
     "base64url": {"pattern": base64_pattern(url=True, ascii_only=True)},
     "fraction": {"pattern": r"^-?(0|[1-9][0-9]{0,14})(/[1-9][0-9]{0,14})?$"},
     "email": {"pattern": f"^{_EMAIL}$"},
-    "name-email": {"pattern": f"^([A-Za-z]{{1,20}}( [A-Za-z]{{1,20}}){{0,3}} <{_EMAIL}>|{_EMAIL})$"},
+    "name-email": {
+        "pattern": f"^([A-Za-z]{{1,20}}( [A-Za-z]{{1,20}}){{0,3}} <{_EMAIL}>|{_EMAIL})$"
+    },
     **{
         f"uuid{n}": {
             "pattern": f"^{_HEX}{{8}}-{_HEX}{{4}}-{n}{_HEX}{{3}}-[89ab]{_HEX}{{3}}-{_HEX}{{12}}$"
