@@ -64,7 +64,7 @@ def compile_schema(
     each side of the point they have at most 15 digits for a type, what a float holds, and 32 for a
     schema. Raises
     SchemaError for what cannot be enforced exactly, UnsatisfiableSchema where no value fits,
-    SchemaTooLarge past `deadline` seconds or `size` units of work.
+    SchemaTooLarge past `deadline` seconds of the thread's own time or `size` units of work.
     """
     text = _schema_text(schema)
     options = TextOptions(

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from agentrt.errors import SchemaError, SchemaTooLarge, UnsatisfiableSchema
-from agentrt.schema import CompileCancelled, compile_schema
+from agentrt.schema import CompileCancelled, compile_schema, limits
+from agentrt.schema.limits import Limits
 
 
 def nested(keyword: str, depth: int) -> Any:
@@ -25,7 +26,31 @@ def nested(keyword: str, depth: int) -> Any:
         {"type": "string", "pattern": "^[a-z]+(-[a-z]+)*$", "minLength": 5 * 10**5},
         {"type": "array", "items": {"type": "integer"}, "minItems": 10**6, "maxItems": 10**6},
         nested("items", 300),
+        {"type": "array", "items": {"type": "integer"}, "minItems": 10**6, "uniqueItems": True},
+        {
+            "oneOf": [
+                {"properties": {f"k{i}": {"type": "integer"}}, "required": [f"k{i}"]}
+                for i in range(24)
+            ]
+        },
+        {
+            "$ref": "#/$defs/d0",
+            "$defs": {"d60": {}}
+            | {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(60)},
+        },
+        {
+            "$ref": "#/$defs/d0",
+            "$defs": {
+                f"d{i}": {
+                    "type": "object",
+                    "properties": {"x": {"$ref": f"#/$defs/d{(i + 1) % 1000}"}},
+                }
+                for i in range(1000)
+            },
+        },
+        {"type": "integer", "allOf": [{"multipleOf": n} for n in (7919, 7907, 7901, 7883, 7879)]},
     ],
+    ids=lambda schema: str(schema)[:40],
 )
 def test_large_but_plain_compiles(schema: Any) -> None:
     compile_schema(schema, size=500_000)
@@ -42,8 +67,12 @@ def test_large_but_plain_compiles(schema: Any) -> None:
                 for i in range(12)
             ]
         },
+        {"patternProperties": {f"{c}.*{d}": {"minimum": i} for i, (c, d) in
+                               enumerate(zip("abcdefghijkl", "lkjihgfedcba", strict=True))}},
+        {"type": "array", "contains": {"type": "integer"}, "minContains": 10**5},
     ],
-)
+    ids=lambda schema: str(schema)[:40],
+)  # fmt: skip
 def test_what_explodes_is_refused_by_size(schema: Any) -> None:
     with pytest.raises(SchemaTooLarge):
         compile_schema(schema, size=20_000, deadline=None)
@@ -61,8 +90,19 @@ def test_what_explodes_is_refused_by_size(schema: Any) -> None:
         ({"pattern": "("}, "/pattern", "missing"),
         ({"pattern": r"(a)\1"}, "/pattern", "back-reference"),
         ({"minLength": -1}, "/minLength", "no count"),
+        ({"properties": 3}, "/properties", "no dict"),
+        ({"type": ["string", []]}, "/type", "unknown type"),
+        ({"dependentRequired": {"a": [[]]}}, "/dependentRequired/a", "list of property names"),
+        ({"dependentSchemas": {"a": 1}}, "/dependentSchemas/a", "object or a boolean"),
+        ({"dependentSchemas": 1}, "/dependentSchemas", "is an object"),
         ({"const": "\ud800"}, "", "surrogate"),
         ("[" * 100_000, "", "no JSON"),
+        ('{"items":' * 10_000 + "{}" + "}" * 10_000, "", "no JSON"),
+        ('{"const":"\\uZZZZ"}', "", "no JSON"),
+        ('{"required":["\\udfff"]}', "", "surrogate"),
+        ('{"minimum":1e400}', "/minimum", "no JSON number"),
+        ('{"minimum":' + "9" * 5000 + "}", "", "no JSON"),
+        ({"pattern": "(" * 5000 + ")" * 5000}, "/pattern", "nested more than"),
     ],
 )  # fmt: skip
 def test_what_is_broken_is_named(schema: Any, pointer: str, said: str) -> None:
@@ -85,6 +125,22 @@ def test_a_contradiction_names_both_parts() -> None:
 def test_endless_nesting_is_unsatisfiable() -> None:
     with pytest.raises(UnsatisfiableSchema):
         compile_schema({"type": "object", "properties": {"x": {"$ref": "#"}}, "required": ["x"]})
+
+
+def test_only_the_work_of_compiling_counts_against_its_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Others may use the machine: its own seconds count, up to four times as many by the clock."""
+    clock = {"monotonic": 0.0, "thread_time": 0.0}
+    for name in clock:
+        monkeypatch.setattr(limits.time, name, lambda name=name: clock[name])
+    given = Limits(deadline=10)
+    clock |= {"monotonic": 39.0, "thread_time": 9.0}
+    given.spend()
+    for late in ({"monotonic": 41.0, "thread_time": 9.0}, {"monotonic": 12.0, "thread_time": 11.0}):
+        clock |= late
+        with pytest.raises(SchemaTooLarge, match="deadline of 10 s"):
+            given.spend()
 
 
 def test_cancelling_stops_the_work() -> None:

@@ -131,7 +131,7 @@ class ArrayPlan:
             stepped = (self.after(c, way) for c in frontier for way in ways)
             frontier = {c for c in stepped if c is not None}
             index, steps = index + 1, steps + 1
-            spend()
+            spend(1 + len(frontier))
             if index > self.uniform_from:
                 state = (frozenset(frontier), index >= self.lo)
                 if state in seen_uniform and state[1]:

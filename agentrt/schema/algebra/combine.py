@@ -305,12 +305,12 @@ def _not_array(space: Space, shape: ArrayShape) -> Iterable[ArrayShape]:
 def _not_object(space: Space, shape: ObjectShape) -> Iterable[ObjectShape]:
     anything = space.anything
     whole: Classes = ((EVERY_STRING, anything),)
-    for name in sorted(shape.required):
-        yield ObjectShape(((name, space.nothing),), whole)
-    for name, value in shape.named:
-        wrong = space.negation(value)
-        if wrong is not space.nothing:
-            yield ObjectShape(((name, wrong),), whole, frozenset({name}))
+    known_values = dict(shape.named)
+    for name in sorted(shape.required | known_values.keys()):
+        wrong = space.negation(known_values.get(name, anything))
+        # absent and wrong are one shape, where both are refused
+        if name in shape.required or wrong is not space.nothing:
+            yield ObjectShape(((name, wrong),), whole, frozenset({name}) - shape.required)
     known = Strings(of_words(name for name, _ in shape.named)).complement() if shape.named else []
     for names, value in shape.rest:
         wrong = space.negation(value)

@@ -118,10 +118,12 @@ class _Search:
 
     def enough_different(self, shape: ArrayShape) -> bool:
         """Whether so many different items are to be had as there must be."""
-        counts = sorted(count(self.space, shape.item(i), shape.lo) for i in range(shape.lo))
+        items = [shape.item(i) for i in range(shape.lo)]
+        fitting = {item: count(self.space, item, shape.lo) for item in set(items)}
+        counts = sorted(fitting[item] for item in items)
         if all(n >= i + 1 for i, n in enumerate(counts)):
             # distinct choices exist where the sets are nested or large; told apart below
-            if len({shape.item(i) for i in range(shape.lo)}) == 1 or counts[0] >= shape.lo:
+            if len(fitting) == 1 or counts[0] >= shape.lo:
                 return True
             raise SchemaError(
                 current_pointer(),

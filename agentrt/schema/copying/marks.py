@@ -23,7 +23,7 @@ SOURCE = "x-source"
 """The keyword, at the root, that holds the text to copy from."""
 
 _COPIED = {"string", "number", "integer"}
-_BINDING = ("enum", "const", "pattern", "format", "contentEncoding")
+_BINDING = ("enum", "const", "pattern", "format", "contentEncoding", "contentMediaType")
 
 
 class Verbatim:

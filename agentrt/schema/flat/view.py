@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from agentrt.errors import SchemaError
@@ -17,10 +18,11 @@ from agentrt.schema.flat.spelling import (
 from agentrt.schema.machine.numbers import known_pattern, number_text
 from agentrt.schema.machine.texts import StringText
 from agentrt.schema.values.numbers import is_integral
+from agentrt.schema.values.strings import words
 
 if TYPE_CHECKING:
     from agentrt.schema.algebra.objects import ObjectPlan
-    from agentrt.schema.algebra.shapes import ArrayShape, ObjectShape
+    from agentrt.schema.algebra.shapes import ArrayShape, ObjectShape, Values
     from agentrt.schema.algebra.space import Expr
     from agentrt.schema.compile import Source
     from agentrt.schema.machine.digits import NumberText
@@ -45,32 +47,66 @@ def flat_regex(source: Source, machine: Machine, most: int) -> str:
     return _View(machine, most).value(machine.root)
 
 
-class _View:
-    """Writes the regex of expressions; `open` are those that are being written."""
+def contents_regex(machine: Machine, most: int, deep: int) -> str:
+    """The regex of JSON texts to stand inside a string: values are within themselves at most `deep`
+    times, and names that are not known may come twice, of which a reader takes the last."""
+    return _View(machine, most, deep=deep).value(machine.root)
 
-    def __init__(self, machine: Machine, most: int) -> None:
+
+class _TooDeep(Exception):
+    """A value that would stand within itself once too often."""
+
+
+class _View:
+    """Writes the regex of expressions; `open` counts those that are being written.
+
+    `deep`: the most times that a value may stand within itself, and names that are not known may
+    come twice; None for a view that is exact.
+    """
+
+    def __init__(self, machine: Machine, most: int, *, deep: int | None = None) -> None:
         self.machine = machine
         self.most = most
-        self.open: set[Expr] = set()
+        self.deep = deep
+        self.open: Counter[Expr] = Counter()
         self.pointer = ""
         spaced = machine.options.whitespace == "spaced"
         self.comma, self.colon = (", ", ": ") if spaced else (",", ":")
 
     def value(self, expr: Expr) -> str:
         pointer = self.pointer = expr.pointer or self.pointer
-        if expr in self.open:
-            raise SchemaError(pointer, "it is recursive, and a flat regex has no end there")
-        self.open.add(expr)
+        if self.open[expr] > (self.deep or 0):
+            if self.deep is None:
+                raise SchemaError(pointer, "it is recursive, and a flat regex has no end there")
+            raise _TooDeep
+        self.open[expr] += 1
         values = self.machine.space.normal(expr)
         flags = ((values.null, "null"), (values.true, "true"), (values.false, "false"))
         ways = [word for holds, word in flags if holds]
         ways += [self.string(strings) for strings in values.strings if not strings.is_empty]
         ways += [self.number(numbers) for numbers in values.numbers if not numbers.is_empty]
-        ways += [self.array(shape) for shape in values.arrays]
-        ways += [self.object(shape) for shape in values.objects]
-        self.open.discard(expr)
+        try:
+            ways += self._nested(values, any_way=bool(ways))
+        finally:
+            self.open[expr] -= 1
         self.pointer = pointer
         return self._short(either([way for way in ways if way]))
+
+    def _nested(self, values: Values, *, any_way: bool) -> list[str]:
+        """Those of arrays and objects; one that goes too deep is left out where there is another
+        way."""
+        writers = [lambda shape=shape: self.array(shape) for shape in values.arrays]
+        writers += [lambda shape=shape: self.object(shape) for shape in values.objects]
+        out: list[str] = []
+        too_deep: _TooDeep | None = None
+        for write in writers:
+            try:
+                out.append(write())
+            except _TooDeep as error:
+                too_deep = error
+        if too_deep is not None and not (out or any_way):
+            raise too_deep
+        return out
 
     def _short(self, regex: str) -> str:
         if len(regex) > self.most:
@@ -127,9 +163,10 @@ class _View:
 
     def _items(self, shape: ArrayShape, lo: int, hi: int | None) -> str:
         at = len(shape.prefix) if hi is None else min(hi, len(shape.prefix))
-        out = ""
+        out, item = "", None
         if hi is None or hi > at:
-            item = self.value(shape.rest)
+            item = self._unless_deep(shape.rest, needed=lo > at)
+        if item is not None:
             least, most = max(lo - at, 0), "" if hi is None else hi - at
             more = f"(?:{self.comma}{item})"
             if at:
@@ -139,21 +176,32 @@ class _View:
                 out = f"{item}{more}{{{max(lo - 1, 0)},{most}}}"
                 out = out if lo else f"(?:{out})?"
         for i in range(at - 1, -1, -1):
-            out = (self.comma if i else "") + self.value(shape.prefix[i]) + out
-            out = self._short(out if i < lo else f"(?:{out})?")
+            item = self._unless_deep(shape.prefix[i], needed=i < lo)
+            out = "" if item is None else (self.comma if i else "") + item + out
+            out = self._short(out if i < lo or not out else f"(?:{out})?")
         return out
+
+    def _unless_deep(self, expr: Expr, *, needed: bool) -> str | None:
+        """The regex of a value, or None of one that goes too deep and may be left out."""
+        try:
+            return self.value(expr)
+        except _TooDeep:
+            if needed:
+                raise
+            return None
 
     def object(self, shape: ObjectShape) -> str:
         plan = self.machine.object(shape).plan
         if not plan.ordered:
             raise self._refused("keys may come in any order")
-        if plan.usable_classes:
+        if plan.usable_classes and self.deep is None:
             raise self._refused("names that are not known may not come twice")
         if plan.all_some or plan.implied:
             raise self._refused("which keys come depends on one another")
         names = [i for i in range(len(plan.names)) if plan.fits(i)]
         needed = [i for i in names if plan.required >> i & 1]
-        if shape.lo > len(needed) or (shape.hi is not None and shape.hi < len(names)):
+        free = bool(plan.usable_classes)
+        if shape.lo > len(needed) or (shape.hi is not None and (free or shape.hi < len(names))):
             raise self._refused("its members are counted")
         if len(needed) < plan.required.bit_count():
             return ""
@@ -162,15 +210,34 @@ class _View:
     def _members(self, plan: ObjectPlan, names: list[int]) -> str:
         """From the last to the first: what follows a member, and what may come as the first."""
         after = first = ""
+        if others := either(self._others(plan)):
+            after = f"(?:{self.comma}{others})*"
+            first = f"(?:{others}{after})?"
         for i in reversed(names):
-            member = self._key(plan.names[i]) + self.colon + self.value(plan.values[i])
-            if plan.required >> i & 1:
+            needed = bool(plan.required >> i & 1)
+            value = self._unless_deep(plan.values[i], needed=needed)
+            if value is None:
+                continue
+            member = self._key(plan.names[i]) + self.colon + value
+            if needed:
                 first, after = member + after, self.comma + member + after
             else:
                 first = either([member + after, first])
                 after = f"(?:{self.comma}{member})?{after}"
             self._short(first)
         return first
+
+    def _others(self, plan: ObjectPlan) -> list[str]:
+        """Members of names that are not known, by class of names."""
+        known = words(plan.names)
+        out: list[str] = []
+        for cls in plan.usable_classes:
+            value = self._unless_deep(cls.value, needed=False)
+            if value is not None:
+                names = [cls.names.intersection(left) for left in known.complement()]
+                keys = either([self.string(each) for each in names if not each.is_empty])
+                out.append(self._short(keys + self.colon + value))
+        return out
 
     def _key(self, name: str) -> str:
         ascii_only = self.machine.options.ascii_only

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from agentrt.errors import SchemaError
 from agentrt.schema.algebra import consts
@@ -16,14 +16,14 @@ from agentrt.schema.algebra.shapes import (
     Values,
 )
 from agentrt.schema.copying.marks import MARK
-from agentrt.schema.load import formats
+from agentrt.schema.load import contents, formats
 from agentrt.schema.load.patterns import pattern_strings
 from agentrt.schema.load.resources import Place, escaped
 from agentrt.schema.values.numbers import INTEGERS, Numbers
 from agentrt.schema.values.strings import EVERY_STRING, Strings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from fractions import Fraction
 
     from agentrt.schema.algebra.space import Expr
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _TYPES = {"null", "boolean", "integer", "number", "string", "array", "object"}
 _COPIED = {"string", "number", "integer"}
 _NUMERIC = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-_STRING = ("minLength", "maxLength", "pattern", "format")
+_STRING = ("minLength", "maxLength", "pattern", "format", contents.MARK)
 _ARRAY = (
     "items", "additionalItems", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains",
 )  # fmt: skip
@@ -58,7 +58,7 @@ def own_constraints(loader: Loader, place: Place, scope: Scope) -> list[Expr]:
             limited = limited.intersection(loader.passage(place).numbers)
         numbers = tuple(x for n in numbers if not (x := n.intersection(limited)).is_empty)
     if is_copied or any(k in schema for k in _STRING):
-        strings = tuple(_strings(loader, place)) if "string" in kinds else ()
+        strings = tuple(_strings(loader, place, scope)) if "string" in kinds else ()
         strings = tuple(s for s in strings if not s.is_empty)
     if any(k in schema for k in _ARRAY):
         shaped = _array(loader, place, scope)
@@ -104,7 +104,7 @@ def _types(place: Place) -> set[str]:
         return _TYPES
     given = _expect(place, "type", str, list)
     listed = [given] if isinstance(given, str) else given
-    unknown = [t for t in listed if t not in _TYPES and t != "any"]
+    unknown = [t for t in listed if not isinstance(t, str) or t not in _TYPES | {"any"}]
     if unknown:
         raise SchemaError(
             f"{place.pointer}/type", f"unknown type {unknown[0]!r}", f"one of {sorted(_TYPES)}"
@@ -145,7 +145,7 @@ def _numbers(place: Place) -> Numbers:
     return found
 
 
-def _strings(loader: Loader, place: Place) -> list[Strings]:
+def _strings(loader: Loader, place: Place, scope: Scope) -> list[Strings]:
     schema = place.schema
     found = Strings(None, _count(place, "minLength") or 0, _count(place, "maxLength"))
     if "pattern" in schema:
@@ -155,6 +155,8 @@ def _strings(loader: Loader, place: Place) -> list[Strings]:
         known = formats.strings(schema["format"], f"{place.pointer}/format")
         if known is not None:
             found = found.intersection(known)
+    if schema.get(contents.MARK) is True:
+        found = found.intersection(contents.content_strings(loader, place, scope))
     return [_copied(loader, place, found) if schema.get(MARK) is True else found]
 
 
@@ -300,7 +302,7 @@ def _classes(loader: Loader, place: Place, scope: Scope) -> tuple[tuple[Strings,
 def _required(place: Place) -> frozenset[str]:
     given = place.schema.get("required", [])
     # draft 3 and the like put a boolean here, inside the property it speaks of
-    if not isinstance(given, list) or not all(isinstance(n, str) for n in given):
+    if not _are_names(given):
         raise SchemaError(
             f"{place.pointer}/required",
             f"required is a list of property names, not {given!r:.60}",
@@ -311,20 +313,32 @@ def _required(place: Place) -> frozenset[str]:
 
 def _implied(place: Place) -> Iterator[tuple[str, frozenset[str]]]:
     for keyword in ("dependentRequired", "dependencies"):
-        given = place.schema.get(keyword, {})
-        if not isinstance(given, dict):
-            raise SchemaError(f"{place.pointer}/{keyword}", f"{keyword} is an object")
-        for name, others in given.items():
-            if isinstance(others, list):
+        for name, others in _dependent(place, keyword):
+            if _are_names(others):
                 yield name, frozenset(others)
             elif isinstance(others, str):
                 yield name, frozenset({others})
+            elif keyword == "dependentRequired" or not isinstance(others, dict | bool):
+                raise SchemaError(
+                    f"{place.pointer}/{keyword}/{escaped(name)}",
+                    f"a list of property names is wanted, not {others!r:.60}",
+                )
+
+
+def _are_names(given: object) -> TypeGuard[list[str]]:
+    return isinstance(given, list) and all(isinstance(name, str) for name in given)
+
+
+def _dependent(place: Place, keyword: str) -> Iterable[tuple[str, Any]]:
+    given = place.schema.get(keyword, {})
+    if not isinstance(given, dict):
+        raise SchemaError(f"{place.pointer}/{keyword}", f"{keyword} is an object")
+    return given.items()
 
 
 def dependent_schemas(place: Place) -> Iterator[tuple[str, Place]]:
     """Each property name with the schema that its presence brings."""
     for keyword in ("dependentSchemas", "dependencies"):
-        given = place.schema.get(keyword, {})
-        for name, schema in given.items() if isinstance(given, dict) else ():
-            if isinstance(schema, dict | bool):
+        for name, schema in _dependent(place, keyword):
+            if keyword == "dependentSchemas" or isinstance(schema, dict | bool):
                 yield name, place.child(keyword, name)

@@ -117,7 +117,8 @@ class Library:
 
     def _identified(self, schema: dict[str, Any], resource: Resource, pointer: str) -> Resource:
         own = schema.get("$id")
-        if own is None and ("properties" not in schema or "id" not in schema["properties"]):
+        properties = schema.get("properties")
+        if own is None and not (isinstance(properties, dict) and "id" in properties):
             own = schema.get("id")
         if not isinstance(own, str) or not own:
             return resource

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ EXPONENT_DIGITS = 3
 LARGEST = 10**EXPONENT_DIGITS - 1
 _USUAL = 400
 """Beyond what a float has; larger ones only where the bounds leave no others."""
+_LARGEST_FLOAT = Fraction(sys.float_info.max)
+"""What readers take no exponent for infinity up to."""
 
 
 def exponent_bounds(numbers: Numbers, value: Fraction) -> tuple[int, int]:
@@ -30,6 +33,8 @@ def exponent_bounds(numbers: Numbers, value: Fraction) -> tuple[int, int]:
     if near is not None and near > 0:
         least = largest_exponent(abs(value), near)
         most = max(most, least + 1) if far is None else most
+    if near is None or near <= _LARGEST_FLOAT:
+        most = min(most, largest_exponent(abs(value), _LARGEST_FLOAT))
     if numbers.multiple is not None:
         least = max(least, _least_shift(value / numbers.multiple))
     return max(least, -LARGEST), min(most, LARGEST)

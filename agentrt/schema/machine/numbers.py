@@ -10,6 +10,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
+from agentrt.schema.flat.spelling import digit_runs
 from agentrt.schema.machine.codec import Codec
 from agentrt.schema.machine.digits import NumberText
 from agentrt.schema.machine.texts import StringText
@@ -51,9 +52,15 @@ def _of_pattern(pattern: str) -> Strings:
 
 def _any_number(digits: int, *, plain: bool) -> str:
     pattern = rf"-?(0|[1-9][0-9]{{0,{digits - 1}}})(\.[0-9]{{1,{digits}}})?"
-    if not plain:
-        pattern += "([eE][+-]?[0-9]{1,3})?"
-    return pattern
+    if plain:
+        return pattern
+    # no text that readers take for infinity: beyond 1.8e308, as doubles are
+    powers = "|".join(digit_runs(0, max(308 - digits, 99), 3))
+    most = r"1(\.([0-6][0-9]*|7[0-8][0-9]*|7976931348623157))?[eE]\+?308"
+    return (
+        rf"{pattern}([eE](-[0-9]{{1,3}}|\+?([0-9]{{1,2}}|{powers})))?"
+        rf"|-?([0-9](\.[0-9]{{1,{digits}}})?[eE]\+?([12][0-9]{{2}}|30[0-7])|{most})"
+    )
 
 
 def _any_integer(digits: int, *, plain: bool) -> str:
@@ -62,8 +69,9 @@ def _any_integer(digits: int, *, plain: bool) -> str:
         return rf"0|-?[1-9][0-9]{{0,{digits - 1}}}"
     return (
         rf"-?(0|[1-9][0-9]{{0,{digits - 1}}})(\.0{{1,4}})?([eE]\+?[0-9]{{1,2}})?"
-        r"|-?[1-9]\.[0-9]{1,16}[eE]\+?(1[6-9]|[2-9][0-9]|[12][0-9]{2}|30[0-8])"
-        r"|-?[1-9][eE]\+?([12][0-9]{2}|30[0-8])"
+        r"|-?[1-9]\.[0-9]{1,16}[eE]\+?(1[6-9]|[2-9][0-9]|[12][0-9]{2}|30[0-7])"
+        r"|-?[1-9][eE]\+?([12][0-9]{2}|30[0-7])"
+        r"|-?1(\.([0-6][0-9]{0,15}|7[0-8][0-9]{0,14}|7976931348623157))?[eE]\+?308"
     )
 
 

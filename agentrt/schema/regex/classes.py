@@ -28,6 +28,8 @@ ECMA_SPACE = charset(
         (0xFEFF, 0xFEFF),
     ]
 )
+# the property White_Space
+WHITE_SPACE = charset([*(i for i in ECMA_SPACE.intervals if i[0] != 0xFEFF), (0x85, 0x85)])
 ECMA_DOT = chars("\n\r\u2028\u2029").complement()
 PYTHON_DOT = chars("\n").complement()
 
@@ -117,13 +119,22 @@ def unicode_property(name: str) -> CharSet | None:
     if folded in ("lowercase", "lower"):
         return _where(str.islower)
     if folded in ("white_space", "space"):
-        return ECMA_SPACE
+        return WHITE_SPACE
+    if folded == "word":
+        return _where(_is_word)
     category = _LONG_CATEGORIES.get(folded, value)
     if category not in _CATEGORIES:
         return None
     if category == "LC":
         return _where(lambda c: unicodedata.category(c) in ("Lu", "Ll", "Lt"))
     return _where(lambda c: unicodedata.category(c).startswith(category))
+
+
+def _is_word(c: str) -> bool:
+    """Unicode Technical Standard 18, annex C."""
+    if unicodedata.category(c) in ("Nl", "Nd", "Pc") or c.isalpha() or c in "\u200c\u200d":
+        return True
+    return unicodedata.category(c)[0] == "M" or "CIRCLED LATIN" in unicodedata.name(c, "")
 
 
 def _script(script: str) -> CharSet | None:

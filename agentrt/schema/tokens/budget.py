@@ -63,6 +63,7 @@ class Budget:
                 continue
             values = space.normal(expr)
             keys = [_written(name) for shape in values.objects for name, _ in shape.named]
+            keys += [_longest_end(names) for shape in values.objects for names, _ in shape.rest]
             texts = [_longest_end(strings) for strings in values.strings]
             numbers = [_longest_number(self.machine.number(n)) for n in values.numbers]
             dearest = max([dearest, *keys, *texts, *numbers])

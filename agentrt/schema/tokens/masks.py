@@ -152,7 +152,8 @@ class Masks:
 
     def _strings_differ(self, configuration: Configuration) -> bool:
         """Whether in each array around whose items must differ, any string that the next item can
-        begin with can become endlessly many: then it need not be one that was seen."""
+        begin with can become endlessly many: then it need not be one that was seen, and there is
+        always a next."""
         found = self._differing.get(configuration.number)
         if found is None:
             found = all(
@@ -167,11 +168,12 @@ class Masks:
         state = _bare(state)
         if not isinstance(state, at.InArray) or not _tells_items_apart(state):
             return True
-        return all(
-            strings.is_free
+        strings = [
+            each
             for way in state.node.plan.ways(state.position)
-            for strings in self.machine.space.normal(way.value).strings
-        )
+            for each in self.machine.space.normal(way.value).strings
+        ]
+        return bool(strings) and all(each.is_free for each in strings)
 
     # -- frames --------------------------------------------------------------------------------
 

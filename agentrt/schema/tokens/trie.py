@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 # Tokens that write a whole key after something else, and tokens that end one item and begin
-# another (by a byte that a value can begin with): what they may not repeat depends on what they
-# themselves wrote.
+# another (by a byte that a value can begin with, or all but begin it: there may be none left): what
+# they may not repeat depends on what they themselves wrote.
 _LATER_KEY = re.compile(rb',\s*"[^"]*"', re.DOTALL)
 _FIRST_KEY = re.compile(rb'^\s*"[^"]*"', re.DOTALL)
 _ESCAPED_KEY = re.compile(rb'\\..*"', re.DOTALL)
@@ -28,7 +28,7 @@ _TWO_ITEMS = {
     "from within a key": rb'"\s*:.*',
 }
 """What a token that ends one item and begins another holds before the comma, by where it stands."""
-_ITEM = rb',\s*["\-0-9tfn\[{]'
+_ITEM = rb',\s*(?:["\-0-9tfn\[{]|\Z)'
 _ITEM_BUT_STRING_BEGUN = rb',\s*(?!"[^"]*\Z)["\-0-9tfn\[{]'
 _MOST_JOINED = 10_000
 

@@ -144,7 +144,18 @@ class Numbers:
             return int(not self.is_empty)
         if self.multiple is None or self.lo is None or self.hi is None:
             return 0 if self.is_empty else limit
+        if not self.not_multiples:
+            ends = replace(self, excluded=frozenset[Fraction]())
+            left_out = sum(ends.contains(v) for v in self.excluded)
+            return min(limit, self._multiples_between(self.lo, self.hi) - left_out)
         return sum(1 for _ in islice((v for v in self.in_order() if self.contains(v)), limit))
+
+    def _multiples_between(self, lo: Fraction, hi: Fraction) -> int:
+        assert self.multiple is not None
+        first, last = lo / self.multiple, hi / self.multiple
+        least = floor(first) + 1 if self.lo_open else ceil(first)
+        most = ceil(last) - 1 if self.hi_open else floor(last)
+        return max(0, most - least + 1)
 
 
 def _tighter(

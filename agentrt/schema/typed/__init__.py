@@ -1,0 +1,1 @@
+"""Python types to JSON schemas that their validators hold to."""
