@@ -240,7 +240,8 @@ STRINGS: list[Any] = [
     Annotated[str, Field(pattern=r"^[^\d\s]{1,3}$")], Annotated[str, Field(pattern=r"^\S\D\s$")],
     p.AnyUrl, p.HttpUrl, p.FileUrl, p.FtpUrl, p.PostgresDsn, p.RedisDsn, p.MongoDsn, p.NatsDsn,
     p.MySQLDsn, p.MariaDBDsn, p.ClickHouseDsn, p.CockroachDsn, p.AmqpDsn, p.KafkaDsn,
-    p.WebsocketUrl, p.EmailStr, p.NameEmail, Annotated[p.AnyUrl, p.UrlConstraints(max_length=20, allowed_schemes=["a+b"])],
+    p.WebsocketUrl, p.EmailStr, p.NameEmail,
+    Annotated[p.AnyUrl, p.UrlConstraints(max_length=20, allowed_schemes=["a+b"])],
 ]  # fmt: skip
 
 NOON = dt.datetime(2020, 2, 29, 12, 0, 30, 5)
