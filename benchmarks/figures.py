@@ -58,19 +58,20 @@ class Part:
 PARTS = {
     "decode": Part(
         f"decode --batches 1 --prompt 512 --new 128 --repeat 2 --limit 60 "
-        f"--peers {TEXT_PEERS},transformers",
+        f"--peers agentrt-plain,{TEXT_PEERS},transformers",
         3,
         decode,
     ),
     "batches": Part(
         f"decode --batches 8,32,64 --prompt 64 --new 32 --repeat 1 --limit 60 "
-        f"--peers {TEXT_PEERS},transformers",
+        f"--peers agentrt-plain,{TEXT_PEERS},transformers",
         6,
         decode,
     ),
     "programs": Part(
-        "programs --size medium --limit 30 --peers llama.cpp,openvino,guidance,outlines",
-        21,
+        "programs --size medium --limit 30 "
+        "--peers agentrt-plain,llama.cpp,openvino,guidance,outlines",
+        25,
         programs,
     ),
     "overhead": Part("overhead --requests 32 --repeat 2", 2, costs),
