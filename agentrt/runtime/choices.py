@@ -19,6 +19,8 @@ from agentrt.matching import Forced
 from agentrt.runtime.constraining import allows, checked_guesses, checked_mask, checked_token
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from agentrt.matching import Allowed, Bitmask, Matcher
 
 _MOST_GUESSED = 32  # tokens; what is guessed wrong was computed for nothing
@@ -55,10 +57,10 @@ def choices_from(
     """
     found: list[Choice] = []
     mask, accepted = checked_mask(step.mask, vocab_size), 0
-    most = min(_MOST_GUESSED, tokens_left - 1)
-    forced = checked_guesses(step.likely)
-    for given in forced[:most] if forced else draft(most):
-        token = checked_token(given, vocab_size, "likely")
+    forced = _forced(step, tokens_left)
+    ahead = list(forced or draft(min(_MOST_GUESSED, tokens_left - 1)))
+    while ahead:
+        token = checked_token(ahead.pop(0), vocab_size, "likely")
         if not allows(mask, token):
             break
         matcher.accept(token)
@@ -70,6 +72,12 @@ def choices_from(
             break
         found.append(Choice(mask, token, bool(forced)))
         mask = checked_mask(following.mask, vocab_size)
+        if not forced and (forced := _forced(following, tokens_left - accepted)):
+            ahead = list(forced)  # what was told as forced does not depend on how it was reached
     if accepted:
         matcher.rollback(accepted)
     return [*found, Choice(mask)]
+
+
+def _forced(step: Allowed, tokens_left: int) -> Sequence[object]:
+    return checked_guesses(step.likely)[: min(_MOST_GUESSED, tokens_left - 1)]

@@ -188,7 +188,7 @@ async def test_the_answer_is_the_same(
 
 
 class Letters:
-    """A constraint of letters, of which "b" never follows "a"; it keeps count of its state."""
+    """A constraint of letters, of which "b" never follows "a"; after "d" there is always "ec"."""
 
     min_tokens = 0
 
@@ -199,12 +199,13 @@ class Letters:
         return Letters()
 
     def next(self, tokens_left: int | None = None) -> Allowed:
-        barred = ord("b") if self._accepted[-1:] == [ord("a")] else None
+        text = bytes(self._accepted)
+        may = set(b"abcdefghij") - (set(b"b") if text.endswith(b"a") else set())
+        certain = b"ec" if text.endswith(b"d") else b"c" if text.endswith(b"de") else b""
         mask = np.zeros(-(-VOCAB_SIZE // 32), np.uint32)
-        for letter in range(ord("a"), ord("z") + 1):
-            if letter != barred:
-                mask[letter // 32] |= np.uint32(1 << letter % 32)
-        return Allowed(mask)
+        for letter in {certain[0]} if certain else may:
+            mask[letter // 32] |= np.uint32(1 << letter % 32)
+        return Allowed(mask, tuple(certain))
 
     def accept(self, token_id: int) -> None:
         assert self._accepted[-1:] != [ord("a")] or token_id != ord("b")
@@ -228,7 +229,10 @@ async def test_typed_text_is_looked_up_under_its_masks(seed: int) -> None:
     with_it = await answers(looked_up, prompts, sampling)
     assert told(with_it) == told(without)
     assert all("ab" not in one.text for one in with_it)
-    assert all(set(one.token_kinds) == {TokenKind.SAMPLED} for one in with_it)
+    for one in with_it:
+        certain = {at + n for at in range(50) if one.text[at : at + 1] == "d" for n in (1, 2)}
+        kinds = [TokenKind.FORCED if at in certain else TokenKind.SAMPLED for at in range(50)]
+        assert list(one.token_kinds)[:-1] == kinds[:-1]  # nothing is guessed for the last
     assert len(looked_up.steps) < len(plain.steps)
 
 
