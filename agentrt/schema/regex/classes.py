@@ -151,11 +151,11 @@ def _case_variants() -> dict[int, frozenset[int]]:
     for cp in range(MAX_CODE_POINT + 1):
         c = chr(cp)
         low, up = c.lower(), c.upper()
-        if low == up or len(low) != 1 or len(up) != 1:
+        if low == up == c:
             continue
-        groups.setdefault(up.lower() if len(up.lower()) == 1 else low, set()).update(
-            (cp, ord(low), ord(up))
-        )
+        # of one character only: for İ that is i, without the dot that the full mapping adds
+        up = low[0].upper()
+        groups.setdefault((up if len(up) == 1 else low[0]).casefold(), set()).add(cp)
     return {cp: frozenset(group) for group in groups.values() for cp in group}
 
 

@@ -1,92 +1,60 @@
-"""The subset construction, with assertions and look-around.
+"""The subset construction, with assertions.
 
 A DFA state is a set of threads. Each thread is an NFA state and what it has promised about the rest
-of the text: the states that the look-aheads it went through have reached. Look-behinds run beside,
-from the start of the text, once for all threads. So a look-ahead becomes an intersection, a negated
-one that with a complement, wherever in the expression they stand.
+of the text: the states that the automata of look-aheads it went through have reached. Look-behinds
+run beside, from the start of the text, once for all threads. A look-around asks a place in the
+midst of the text, and what is inside it may look at both sides of that place again.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from agentrt.schema.charset import CharSet, chars
 from agentrt.schema.limits import spend
-from agentrt.schema.regex import classes, nfa
-from agentrt.schema.regex.alphabet import Alphabet, alphabet
+from agentrt.schema.regex import nfa
 from agentrt.schema.regex.dfa import Dfa, Row, minimal
 from agentrt.schema.regex.nodes import ANY_TEXT, At, Cat, Look, Node
+from agentrt.schema.regex.places import SEES_BEFORE, Kind, Place, Symbols, holds
+from agentrt.schema.regex.promises import NONE, Promises, after_reading, none_of, promise
 
-Promises = frozenset[tuple[int, int]]
-Thread = tuple[int, Promises]
-_NONE: Promises = frozenset()
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
+    from agentrt.schema.charset import CharSet
 
-class _Place(NamedTuple):
-    """What an assertion can see: None where the text begins or ends, else what the character is."""
-
-    before: _Kind | None
-    after: _Kind | None
-
-
-class _Kind(NamedTuple):
-    word: bool
-    newline: bool
+_Thread = tuple[int, Promises]
 
 
 class _Core(NamedTuple):
-    threads: frozenset[Thread]
-    before: _Kind | None
+    """What is known between two characters: `before` where that matters, and the state of each
+    look-behind."""
+
+    threads: frozenset[_Thread]
+    before: Kind | None
     behinds: tuple[int, ...]
 
 
-_LINE_GUARDS = {At.LINE_START, At.LINE_END}
-_WORD_GUARDS = {At.WORD_BOUNDARY, At.NOT_WORD_BOUNDARY}
-
-
-def _holds(at: At, place: _Place) -> bool:
-    before, after = place
-    if at is At.START:
-        return before is None
-    if at is At.END:
-        return after is None
-    if at is At.LINE_START:
-        return before is None or before.newline
-    if at is At.LINE_END:
-        return after is None or after.newline
-    boundary = (before is not None and before.word) != (after is not None and after.word)
-    return boundary == (at is At.WORD_BOUNDARY)
-
-
 class _Subsets:
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, symbols: Symbols) -> None:
+        self.symbols = symbols
         self.nfa = nfa.build(node)
-        self.looks = [_look_automaton(look) for look in self.nfa.looks]
-        self.behind = [i for i, look in enumerate(self.nfa.looks) if not look.ahead]
-        self.sees_lines = bool(self.nfa.guards & _LINE_GUARDS)
-        self.sees_words = bool(self.nfa.guards & _WORD_GUARDS)
-        self.sees_start = At.START in self.nfa.guards or self.sees_lines or self.sees_words
+        self.behinds: list[_Behind] = []
+        # a look-ahead starts in the midst of the text: what its own look-behinds have seen until
+        # then is followed here
+        self.looks: list[tuple[_Ahead | _Behind, slice]] = []
+        for given in self.nfa.looks:
+            look = _Ahead(given, symbols) if given.ahead else _Behind(given, symbols)
+            first = len(self.behinds)
+            self.behinds += look.behinds
+            self.looks.append((look, slice(first, len(self.behinds))))
+        self.sees_before = bool(self.nfa.guards & SEES_BEFORE) or any(
+            look.sees_before for look, _ in self.looks
+        )
         self.guarded = bool(self.nfa.guards or self.looks)
         self.universal = self._universal_state()
-        self.alphabet = self._alphabet()
-        self.samples = self.alphabet.samples()
         self.reading = self._reading()
-        self.closures: dict[tuple[_Core, _Kind | None], list[Thread]] = {}
-        self.plain: dict[int, tuple[int, ...]] = {}
-
-    def _alphabet(self) -> Alphabet:
-        sets: set[CharSet] = {read[0] for read in self.nfa.reads if read is not None}
-        if self.sees_words:
-            sets.add(classes.ASCII_WORD)
-        if self.sees_lines:
-            sets.add(chars("\n"))
-        for look in self.looks:
-            ends = (*look.alphabet.starts[1:], 0x110000)
-            for cls in range(look.alphabet.size):
-                spans = zip(look.alphabet.starts, ends, look.alphabet.classes, strict=True)
-                sets.add(CharSet(tuple((lo, hi - 1) for lo, hi, c in spans if c == cls)))
-        return alphabet(sets)
+        self.closures: dict[tuple[_Core, Kind | None], list[_Thread]] = {}
 
     def _reading(self) -> list[frozenset[int]]:
         """For each NFA state, the classes it reads."""
@@ -98,7 +66,7 @@ class _Subsets:
                 continue
             if read[0] not in known:
                 known[read[0]] = frozenset(
-                    c for c, sample in enumerate(self.samples) if sample in read[0]
+                    c for c, sample in enumerate(self.symbols.samples) if sample in read[0]
                 )
             out.append(known[read[0]])
         return out
@@ -127,110 +95,143 @@ class _Subsets:
                     stack.append(target)
         return False
 
-    def kind(self, sample: int) -> _Kind:
-        return _Kind(
-            self.sees_words and sample in classes.ASCII_WORD, self.sees_lines and sample == 0x0A
-        )
+    def start(self, before: Kind | None = None, behinds: tuple[int, ...] | None = None) -> _Core:
+        """Where the text begins, or at a place in it."""
+        if behinds is None:
+            behinds = (0,) * len(self.behinds)
+        return _Core(frozenset({(0, NONE)}), before if self.sees_before else None, behinds)
 
-    def start(self) -> _Core:
-        behinds = tuple(0 for _ in self.behind)
-        return _Core(frozenset({(0, _NONE)}), None, behinds)
-
-    def closure(self, core: _Core, after: _Kind | None) -> list[Thread]:
+    def closure(self, core: _Core, after: Kind | None) -> list[_Thread]:
         """The threads, after every move that reads nothing and may be made here."""
-        key = (core, after)
+        key = (core, after if self.guarded else None)
         known = self.closures.get(key)
         if known is not None:
             return known
-        place = _Place(core.before, after)
-        seen: set[Thread] = set(core.threads)
+        place = Place(core.before, after)
+        seen: set[_Thread] = set(core.threads)
         stack = list(seen)
         while stack:
             q, promises = stack.pop()
             for guard, target in self.nfa.moves[q]:
-                thread = self.through(guard, target, promises, place, core)
-                if thread is not None and thread not in seen:
-                    seen.add(thread)
-                    stack.append(thread)
+                for more in self.through(guard, place, core.behinds):
+                    thread = target, promises | more
+                    if thread not in seen:
+                        seen.add(thread)
+                        stack.append(thread)
         self.closures[key] = found = list(seen)
         return found
 
     def through(
-        self,
-        guard: nfa.Guard | None,
-        target: int,
-        promises: Promises,
-        place: _Place,
-        core: _Core,
-    ) -> Thread | None:
+        self, guard: nfa.Guard | None, place: Place, behinds: tuple[int, ...]
+    ) -> tuple[Promises, ...]:
+        """What is to be promised to pass a guard here, each a way to pass it; none: it is shut."""
         if guard is None:
-            return target, promises
+            return (NONE,)
         if isinstance(guard, At):
-            return (target, promises) if _holds(guard, place) else None
-        number, ahead = guard
-        look = self.looks[number]
-        if ahead:
-            return target, promises | {(number, 0)}
-        state = core.behinds[self.behind.index(number)]
-        return (target, promises) if state in look.accepting else None
+            return (NONE,) if holds(guard, place) else ()
+        look, own = self.looks[guard]
+        return look.ways(place, behinds[own])
 
     def step(self, core: _Core, cls: int) -> _Core:
-        sample = self.samples[cls]
-        kind = self.kind(sample)
-        after = kind if self.guarded else None
-        threads: set[Thread] = set()
-        for q, promises in self.closure(core, after):
+        sample, kind = self.symbols.samples[cls], self.symbols.kinds[cls]
+        threads: set[_Thread] = set()
+        for q, promises in self.closure(core, kind):
             if cls not in self.reading[q]:
                 continue
             read = self.nfa.reads[q]
-            kept = self.kept(promises, sample)
+            kept = after_reading(promises, sample)
             if read is not None and kept is not None:
                 threads.add((read[1], kept))
-        if (self.universal, _NONE) in threads:
-            threads = {(self.universal, _NONE)}
-        behinds = tuple(
-            self.looks[n].step(s, sample) for n, s in zip(self.behind, core.behinds, strict=True)
-        )
-        before = kind if self.sees_start else None
-        return _Core(frozenset(threads), before, behinds if threads else (0,) * len(behinds))
+        if (self.universal, NONE) in threads:
+            threads = {(self.universal, NONE)}
+        behinds = (0,) * len(self.behinds)
+        if threads:
+            paired = zip(self.behinds, core.behinds, strict=True)
+            behinds = tuple(behind.step(state, cls) for behind, state in paired)
+        return _Core(frozenset(threads), kind if self.sees_before else None, behinds)
 
-    def kept(self, promises: Promises, sample: int) -> Promises | None:
-        """The promises after one more character; None if one is broken for good."""
-        if not promises:
-            return promises
-        out: set[tuple[int, int]] = set()
-        for number, state in promises:
-            look = self.looks[number]
-            following = look.step(state, sample)
-            if following not in look.live:
-                return None
-            if not _forever(look, following):
-                out.add((number, following))
-        return frozenset(out)
+    def ends(self, core: _Core, after: Kind | None) -> Iterator[Promises]:
+        """What the threads that end here have promised."""
+        return (promises for q, promises in self.closure(core, after) if q == self.nfa.end)
 
     def accepts(self, core: _Core) -> bool:
         return any(
-            q == self.nfa.end and all(s in self.looks[n].accepting for n, s in promises)
-            for q, promises in self.closure(core, None)
+            all(state in dfa.accepting for dfa, state in promises)
+            for promises in self.ends(core, None)
         )
 
 
-def _forever(look: Dfa, state: int) -> bool:
-    return state in look.accepting and all(target == state for target in look.rows[state])
+class _Ahead:
+    """An automaton for each that can be known of a place: the kind of character before, and how
+    far the look-behinds inside have come."""
+
+    def __init__(self, look: Look, symbols: Symbols) -> None:
+        self.negated = look.negated
+        self.subsets = _Subsets(Cat((look.body, ANY_TEXT)), symbols)
+        self.behinds = self.subsets.behinds
+        self.sees_before = self.subsets.sees_before
+        self.known: dict[_Core, Dfa] = {}
+
+    def ways(self, place: Place, behinds: tuple[int, ...]) -> tuple[Promises, ...]:
+        """What to promise so that it holds here, each a way; none: it cannot hold."""
+        start = self.subsets.start(place.before, behinds)
+        dfa = self.known.get(start)
+        if dfa is None:
+            found = _automaton(self.subsets, start)
+            dfa = self.known[start] = found.complement() if self.negated else found
+        return promise(dfa, 0)
 
 
-def _look_automaton(look: Look) -> Dfa:
-    """Of the texts that may follow (a look-ahead) or precede (a look-behind) the place."""
-    parts = (look.body, ANY_TEXT) if look.ahead else (ANY_TEXT, look.body)
-    found = determinise(Cat(parts))
-    return found.complement() if look.negated else found
+class _Behind:
+    """Runs from the start of the text; what follows the place is known only while it is asked, and
+    its own look-aheads go on as promises of whoever asks.
+
+    Its states are numbered as they are found; 0 is where the text begins.
+    """
+
+    sees_before = False  # it has run from where the text begins, and knows what it read
+
+    def __init__(self, look: Look, symbols: Symbols) -> None:
+        self.negated = look.negated
+        self.subsets = _Subsets(Cat((ANY_TEXT, look.body)), symbols)
+        self.behinds = [self]
+        self.cores = [self.subsets.start()]
+        self.numbers = {self.cores[0]: 0}
+        self.steps: dict[tuple[int, int], int] = {}
+        self.asked: dict[tuple[int, Kind | None], tuple[Promises, ...]] = {}
+
+    def step(self, state: int, cls: int) -> int:
+        known = self.steps.get((state, cls))
+        if known is not None:
+            return known
+        core = self.subsets.step(self.cores[state], cls)
+        number = self.numbers.setdefault(core, len(self.cores))
+        if number == len(self.cores):
+            spend(1 + len(core.threads) // 8)
+            self.cores.append(core)
+        self.steps[state, cls] = number
+        return number
+
+    def ways(self, place: Place, behinds: tuple[int, ...]) -> tuple[Promises, ...]:
+        """What to promise so that it holds here, each a way; none: it cannot hold."""
+        key = (behinds[0], place.after)
+        known = self.asked.get(key)
+        if known is None:
+            ends = set(self.subsets.ends(self.cores[behinds[0]], place.after))
+            found = (NONE,) if NONE in ends else tuple(ends)
+            known = self.asked[key] = none_of(found) if self.negated else found
+        return known
 
 
 @lru_cache(maxsize=1024)
 def determinise(node: Node) -> Dfa:
     """The minimal automaton of the texts that the whole expression matches."""
-    subsets = _Subsets(node)
-    start = subsets.start()
+    subsets = _Subsets(node, Symbols(node))
+    return _automaton(subsets, subsets.start())
+
+
+def _automaton(subsets: _Subsets, start: _Core) -> Dfa:
+    """Of the rests of a text that are matched from a place in it."""
     index: dict[_Core, int] = {start: 0}
     order = [start]
     rows: list[Row] = []
@@ -238,12 +239,12 @@ def determinise(node: Node) -> Dfa:
         spend(1 + len(core.threads) // 8)
         rows.append(_row(subsets, core, index, order))
     accepting = [i for i, core in enumerate(order) if subsets.accepts(core)]
-    return minimal(subsets.alphabet, rows, accepting)
+    return minimal(subsets.symbols.alphabet, rows, accepting)
 
 
 def _row(subsets: _Subsets, core: _Core, index: dict[_Core, int], order: list[_Core]) -> Row:
     row: list[int] = []
-    for cls in range(subsets.alphabet.size):
+    for cls in range(subsets.symbols.alphabet.size):
         target = subsets.step(core, cls)
         number = index.get(target)
         if number is None:

@@ -1,7 +1,7 @@
 """Thompson's construction: a syntax tree to an automaton with moves that read nothing.
 
 A move that reads nothing may ask something of its place: an assertion of what is around it, or a
-look-around, kept as an automaton of its own.
+look-around, of which an automaton of its own is made.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 MAX_STATES = 100_000
 
-Guard = At | tuple[int, bool]
-"""An assertion, or a look-around: the number of its automaton, and whether it looks ahead."""
+Guard = At | int
+"""An assertion, or the number of a look-around."""
 
 
 class Nfa:
@@ -27,7 +27,7 @@ class Nfa:
     def __init__(self) -> None:
         self.reads: list[tuple[CharSet, int] | None] = []
         self.moves: list[list[tuple[Guard | None, int]]] = []
-        self.looks: list[Look] = []
+        self.looks: dict[Look, int] = {}
         self.guards: set[At] = set()
         self.end = -1
 
@@ -67,8 +67,7 @@ class Nfa:
                 self.guards.add(at)
                 return self.guarded(start, at)
             case Look():
-                self.looks.append(node)
-                return self.guarded(start, (len(self.looks) - 1, node.ahead))
+                return self.guarded(start, self.looks.setdefault(node, len(self.looks)))
 
     def branch(self, start: int) -> int:
         fresh = self.new()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agentrt.schema.charset import ANY, CharSet, chars
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 class At(Enum):
@@ -21,6 +21,9 @@ class At(Enum):
     LINE_END = auto()
     WORD_BOUNDARY = auto()
     NOT_WORD_BOUNDARY = auto()
+    ASCII_WORD_BOUNDARY = auto()
+    NOT_ASCII_WORD_BOUNDARY = auto()
+    NOT_EMPTY = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,21 @@ def cat(parts: Sequence[Node]) -> Node:
 
 def alt(parts: Sequence[Node]) -> Node:
     return parts[0] if len(parts) == 1 else Alt(tuple(parts))
+
+
+def within(node: Node) -> Iterator[Node]:
+    """The node and every node inside it."""
+    stack = [node]
+    while stack:
+        found = stack.pop()
+        yield found
+        match found:
+            case Cat(parts) | Alt(parts):
+                stack.extend(parts)
+            case Repeat(body) | Look(body):
+                stack.append(body)
+            case Chars() | Assertion():
+                pass
 
 
 def search(node: Node) -> Node:

@@ -18,6 +18,7 @@ from agentrt.schema.regex.nodes import (
     END_OR_FINAL_NEWLINE,
     Assertion,
     At,
+    Cat,
     Chars,
     Look,
     Node,
@@ -28,6 +29,7 @@ from agentrt.schema.regex.nodes import (
 
 Dialect = Literal["python", "ecma"]
 _CONTROL = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
+_BLANK = tuple(" \t\n\r\f\v")
 MAX_DEPTH = 200
 
 
@@ -109,26 +111,30 @@ class _Parser:
 
     def sequence(self) -> Node:
         parts: list[Node] = []
-        while self.pos < len(self.text) and not self.peek("|") and not self.peek(")"):
-            if self.flags.verbose and self.skip_verbose():
-                continue
+        while True:
+            self.skip_ignored()
+            if self.pos >= len(self.text) or self.peek("|") or self.peek(")"):
+                return cat(parts)
             atom = self.atom()
             if atom is not None:
                 parts.append(self.quantified(atom))
-        return cat(parts)
 
-    def skip_verbose(self) -> bool:
-        if self.text[self.pos].isspace():
-            self.pos += 1
-            return True
-        if self.eat("#"):
-            stop = self.text.find("\n", self.pos)
-            self.pos = len(self.text) if stop < 0 else stop + 1
-            return True
-        return False
+    def skip_ignored(self) -> None:
+        """Comments and, in verbose mode, white space; they may stand before a quantifier."""
+        while True:
+            if self.eat("(?#"):
+                self.until(")")
+            elif self.flags.verbose and self.text[self.pos : self.pos + 1] in _BLANK:
+                self.pos += 1
+            elif self.flags.verbose and self.eat("#"):
+                stop = self.text.find("\n", self.pos)
+                self.pos = len(self.text) if stop < 0 else stop + 1
+            else:
+                return
 
     def quantified(self, atom: Node) -> Node:
         while True:
+            self.skip_ignored()
             bounds = self.quantifier()
             if bounds is None:
                 return atom
@@ -157,7 +163,7 @@ class _Parser:
         stop = self.text.find("}", start)
         low, comma, high = self.text[start + 1 : max(stop, start + 1)].partition(",")
         digits = all(part == "" or (part.isascii() and part.isdigit()) for part in (low, high))
-        open_low = self.dialect == "python" and comma and high
+        open_low = self.dialect == "python" and comma
         if stop < 0 or not digits or not (low or open_low):
             return None
         self.pos = stop + 1
@@ -170,8 +176,7 @@ class _Parser:
     def check_possessive(self, atom: Node) -> None:
         """A possessive repeat has a greedy one's language when what it repeats cannot start what
         follows; only its being last guarantees that here."""
-        rest = self.text[self.pos :]
-        if not isinstance(atom, Chars) or rest.strip("$)") != "":
+        if not isinstance(atom, Chars) or self.text[self.pos :].strip("$)"):
             raise self.fail(
                 "a possessive quantifier gives nothing back, which changes what matches",
                 "write the greedy form",
@@ -182,7 +187,7 @@ class _Parser:
         if c == "(":
             return self.group()
         if c == "[":
-            return Chars(self.cased(self.char_class()))
+            return Chars(self.char_class())
         if c == ".":
             dot = classes.ECMA_DOT if self.dialect == "ecma" else classes.PYTHON_DOT
             return Chars(ANY if self.flags.dot_all else dot)
@@ -207,9 +212,6 @@ class _Parser:
     def group(self) -> Node | None:
         if not self.eat("?"):
             return self.closed(self.alternation())
-        if self.eat("#"):
-            self.until(")")
-            return None
         for sign, ahead, negated in (
             ("=", True, False),
             ("!", True, True),
@@ -258,18 +260,26 @@ class _Parser:
 
     def escape(self) -> Node:
         c = self.text[self.pos : self.pos + 1]
-        if c == "b":
+        if c in ("b", "B"):
             self.pos += 1
-            return Assertion(At.WORD_BOUNDARY)
-        if c == "B":
-            self.pos += 1
-            return Assertion(At.NOT_WORD_BOUNDARY)
+            return self.boundary(negated=c == "B")
         if self.dialect == "python" and c in ("A", "Z", "z"):
             self.pos += 1
             return Assertion(At.START if c == "A" else At.END)
         if (c.isdigit() and c != "0") or (c == "k" and self.text[self.pos + 1 :][:1] == "<"):
             raise self.fail("a back-reference is not regular", "write out what it may repeat")
-        return Chars(self.cased(self.escaped_set()))
+        found = self.escaped_set()
+        return Chars(self.cased(found) if found.size == 1 else found)
+
+    def boundary(self, *, negated: bool) -> Node:
+        if self.flags.ascii:
+            at = At.NOT_ASCII_WORD_BOUNDARY if negated else At.ASCII_WORD_BOUNDARY
+        else:
+            at = At.NOT_WORD_BOUNDARY if negated else At.WORD_BOUNDARY
+        if negated and self.dialect == "python":
+            # Python's \B, before 3.14, never matches in an empty text
+            return Cat((Assertion(At.NOT_EMPTY), Assertion(at)))
+        return Assertion(at)
 
     def escaped_set(self) -> CharSet:
         """What stands after a backslash, inside a class or out."""
@@ -278,22 +288,13 @@ class _Parser:
             found = self.shorthand(c.lower())
             return found.complement() if c.isupper() else found
         if c in "pP":
-            return self.property_class(negated=c == "P")
+            return self.cased(self.property_class(negated=c == "P"))
         return chars(self.escaped_char(c))
 
     def shorthand(self, letter: str) -> CharSet:
-        if self.dialect == "ecma":
-            return {
-                "d": classes.ASCII_DIGIT,
-                "w": classes.ASCII_WORD,
-                "s": classes.ECMA_SPACE,
-            }[letter]
         if self.flags.ascii:
-            return {
-                "d": classes.ASCII_DIGIT,
-                "w": classes.ASCII_WORD,
-                "s": classes.ASCII_SPACE,
-            }[letter]
+            space = classes.ECMA_SPACE if self.dialect == "ecma" else classes.ASCII_SPACE
+            return {"d": classes.ASCII_DIGIT, "w": classes.ASCII_WORD, "s": space}[letter]
         return {
             "d": classes.unicode_digit,
             "w": classes.unicode_word,
@@ -322,7 +323,8 @@ class _Parser:
             return self.octal()
         if c == "c" and self.text[self.pos : self.pos + 1].isalpha():
             return chr(ord(self.take()) % 32)
-        if c.isascii() and c.isalpha() and not (self.dialect == "ecma" and c not in "AZzQE"):
+        lenient = self.dialect == "ecma" and c.isalpha() and c not in "AZzQE"
+        if c.isascii() and c.isalnum() and not lenient:
             raise self.fail(f"unknown escape \\{c}")
         return c
 
@@ -363,29 +365,30 @@ class _Parser:
 
     def char_class(self) -> CharSet:
         negated = self.eat("^")
-        found: list[CharSet] = []
+        single: list[CharSet] = []
+        wide: list[CharSet] = []
         first = self.dialect == "python"
         while first or not self.peek("]"):
             first = False
             low = self.class_item()
             if not (self.peek("-") and not self.peek("-]")):
-                found.append(low)
+                (single if low.size == 1 else wide).append(low)
                 continue
             self.pos += 1
             high = self.class_item()
             if low.size != 1 or high.size != 1:
                 # \w-x: ECMA without the u flag takes the dash for itself
-                found += [low, chars("-"), high]
+                wide += [low, chars("-"), high]
                 continue
             lo, hi = low.intervals[0][0], high.intervals[0][0]
             if lo > hi:
                 raise self.fail(f"the range {chr(lo)!r}-{chr(hi)!r} runs backwards")
-            found.append(charset([(lo, hi)]))
+            single.append(charset([(lo, hi)]))
         self.pos += 1
-        union = charset(i for s in found for i in s.intervals)
-        if negated:
-            return self.cased(union).complement()
-        return union
+        # case is of the characters written: Python asks \w and its like of the character as it is
+        written = self.cased(charset(i for s in single for i in s.intervals))
+        union = charset(i for s in (written, *wide) for i in s.intervals)
+        return union.complement() if negated else union
 
     def class_item(self) -> CharSet:
         c = self.take()
