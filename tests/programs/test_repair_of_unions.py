@@ -11,6 +11,8 @@ import pytest
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, model_validator
 
 from agentrt import AnswerRejected, Runtime, State
+from agentrt.programs.branches import Mark, marks
+from agentrt.programs.faults import Written
 from tests.programs.conftest import Scripted
 
 pytestmark = pytest.mark.anyio
@@ -86,6 +88,8 @@ class Leaf(BaseModel):
 
 
 Tagged = Annotated[Bird | Dog, Field(discriminator="kind")]
+TAGGED_SCHEMA = TypeAdapter(Tagged).json_schema()
+KEYED_SCHEMA = TypeAdapter(Flock | Pack).json_schema()
 BIRD = '{"kind":"bird","song":"tra","name":"a"}'
 DOG = Dog(kind="dog", name="a")
 
@@ -181,12 +185,17 @@ async def test_a_whole_member_that_is_refused(scripted: Scripted) -> None:
         assert await repaired(scripted, kind, '{"kind":"lone"}', dog) == (DOG, [""])
 
 
-async def test_members_within_members_are_looked_at_once(scripted: Scripted) -> None:
-    """A recursive union without tags: what may be inside grows by the level, its members do not."""
-    depth = 24
+def test_what_chose_the_member_at_every_level() -> None:
+    """The members that may be within others do not grow by the level."""
+    depth = 60
     text = '{"left":' * depth + '{"name":"a"}' + "}" * depth
-    found = await repaired(scripted, Left | Right | Leaf, text, text.replace('"a"', '"b"'))
-    assert found[1] == ["/left" * depth + "/name"]
+    schema = TypeAdapter(Left | Right | Leaf).json_schema()
+    path = (*["left"] * depth, "name")
+    assert marks(Written.of(text), path, schema) == ()
+    found = marks(Written.of('{"kind":"bird","name":"a"}'), ("name",), TAGGED_SCHEMA)
+    assert found == (Mark(("kind",), "bird"),)
+    found = marks(Written.of('{"birds":3,"name":"a"}'), ("name",), KEYED_SCHEMA)
+    assert found == (Mark(("birds",), is_key=True),)
 
 
 @pytest.mark.model
@@ -195,7 +204,7 @@ async def test_on_the_provided_model(anyio_backend: str) -> None:
     async with Runtime(kv_tokens=1024) as runtime:
         s = State(seed=1)
         s.user("A pet, as JSON. It is a bird named a.")
-        value = await s.gen(Annotated[Bird | Dog, Field(discriminator="kind")], name="pet")
+        value = await s.gen(Tagged, name="pet", max_tokens=40)
         assert isinstance(value, Dog)
         assert runtime.stats().slots_held == 0
 
