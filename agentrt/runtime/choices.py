@@ -11,6 +11,7 @@ the same tokens before (`agentrt.runtime.lookup`).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -51,14 +52,17 @@ def choices_from(
 ) -> list[Choice]:
     """The choice that a matcher stands at, and those behind it if its guesses come true.
 
-    The last of them has no guess. The matcher is left where it was.
+    The last of them has no guess. The matcher is left where it was. Where a draft comes to what the
+    text can only be, the constraint guesses on, as it would with nothing drafted.
     """
     found: list[Choice] = []
     mask, accepted = checked_mask(step.mask, vocab_size), 0
     most = min(_MOST_GUESSED, tokens_left - 1)
-    forced = checked_guesses(step.likely)
-    for given in forced[:most] if forced else draft(most):
-        token = checked_token(given, vocab_size, "likely")
+    likely = checked_guesses(step.likely)
+    forced = bool(likely)
+    guesses = deque[object](likely[:most] if forced else draft(most))
+    while guesses:
+        token = checked_token(guesses.popleft(), vocab_size, "likely")
         if not allows(mask, token):
             break
         matcher.accept(token)
@@ -68,8 +72,11 @@ def choices_from(
         following = matcher.next(tokens_left - accepted)
         if isinstance(following, Forced):
             break
-        found.append(Choice(mask, token, bool(forced)))
+        found.append(Choice(mask, token, forced))
         mask = checked_mask(following.mask, vocab_size)
+        if not forced and (likely := checked_guesses(following.likely)):
+            forced = True
+            guesses = deque(likely[: min(_MOST_GUESSED, tokens_left - accepted - 1)])
     if accepted:
         matcher.rollback(accepted)
     return [*found, Choice(mask)]
