@@ -7,6 +7,7 @@ import weakref
 from typing import Annotated
 
 import anyio
+import anyio.lowlevel
 import pytest
 from pydantic import AfterValidator, BaseModel, Field
 
@@ -159,7 +160,13 @@ async def test_what_an_interrupted_generation_took_counts(scripted: Scripted) ->
         s = State()
         s.text("x")
         slow, fast = s.fork(2)
-        await race(slow.gen(max_tokens=10_000), fast.gen(max_tokens=3))
+
+        async def overtake() -> None:
+            while not current_runtime().stats().output_tokens:
+                await anyio.lowlevel.checkpoint()
+            await fast.gen(max_tokens=3)
+
+        await race(slow.gen(max_tokens=10_000), overtake())
         assert slow.usage.prompt_tokens == 1
         assert 0 < slow.usage.output_tokens < 1_000
         assert s.usage == slow.usage + fast.usage

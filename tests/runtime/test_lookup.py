@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import numpy as np
 import pytest
+from pydantic import BaseModel
 
 from agentrt import Message
 from agentrt.generation import Completion, TokenKind
 from agentrt.matching import Allowed
 from agentrt.runtime.lookup import RATES, Lookup, price_of_a_row
 from agentrt.runtime.runtime import Runtime
-from agentrt.testing import VOCAB_SIZE, ScriptedModel
+from agentrt.schema import compile_schema
+from agentrt.testing import VOCAB_SIZE, ByteCodec, ScriptedModel
 from tests.runtime.serving import LONG, settled
 
 if TYPE_CHECKING:
@@ -233,6 +235,24 @@ async def test_typed_text_is_looked_up_under_its_masks(seed: int) -> None:
         certain = {at + n for at in range(50) if one.text[at : at + 1] == "d" for n in (1, 2)}
         kinds = [TokenKind.FORCED if at in certain else TokenKind.SAMPLED for at in range(50)]
         assert list(one.token_kinds)[:-1] == kinds[:-1]  # nothing is guessed for the last
+    assert len(looked_up.steps) < len(plain.steps)
+
+
+class Pair(BaseModel):
+    ab: str
+    ae: list[str]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("seed", range(4))
+async def test_what_json_can_only_be_is_forced_within_a_draft_too(seed: int) -> None:
+    prompts = [f'{i} {{"ab":"ab","ae":["ab","ae":["' for i in range(4)]
+    constraint = compile_schema(Pair, ByteCodec().vocabulary)
+    sampling = {"constraint": constraint, "max_tokens": 60, "logprobs": True}
+    plain, looked_up = repeating(seed), repeating(seed)
+    without = await answers(plain, prompts, sampling, lookup=False)
+    assert told(await answers(looked_up, prompts, sampling)) == told(without)
+    assert any(TokenKind.FORCED in one.token_kinds for one in without)
     assert len(looked_up.steps) < len(plain.steps)
 
 
