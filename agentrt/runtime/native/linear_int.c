@@ -22,7 +22,8 @@
 
 typedef enum { Q8 = 0, Q4 = 1, Q4_FAST = 2 } kind; /* the last: activations of 8 bits */
 
-enum { BLOCK = 32, PANEL = 8, STRIP = 16, STEP = 4, VECTOR = 32, MAX_ROWS = 6, FEW_ROWS = 4 };
+enum { BLOCK = 32, PANEL = 8, STRIP = 16, STEP = 4, VECTOR = 32, MAX_ROWS = 6, TILE_ROWS = 4 };
+enum { FEW_ROWS = 8 }; /* more are worth unpacking a strip for */
 
 typedef struct {
     const uint8_t *weights;
@@ -115,17 +116,19 @@ ALWAYS_INLINE void store_panel(const product *t, int64_t row, int64_t channel, v
         vf_store_n(out, y, lanes);
 }
 
-/* ---- up to 4 rows: weights go from memory to registers and are used at once ---- */
+/* ---- few rows: a panel's weights go to registers for tiles of up to 4 rows, used at once ---- */
 
-ALWAYS_INLINE void panel_times_rows(const product *t, int64_t panel, int rows, kind k) {
+ALWAYS_INLINE void panel_times_rows(const product *t, int64_t panel, int64_t row, int rows,
+                                    kind k) {
     int64_t stride = t->blocks * act_bytes(k);
-    const uint8_t *w = t->weights + panel * t->blocks * block_bytes(k), *a = t->acts;
-    const float *s = t->scales;
-    vf y[FEW_ROWS];
+    const uint8_t *w = t->weights + panel * t->blocks * block_bytes(k);
+    const uint8_t *a = t->acts + row * stride;
+    const float *s = t->scales + row * t->blocks * 2;
+    vf y[TILE_ROWS];
     UNROLL
     for (int r = 0; r < rows; r++) y[r] = vf_set(0.0f);
     for (int64_t b = 0; b < t->blocks; b++, w += block_bytes(k), s += 2) {
-        vi sum[FEW_ROWS];
+        vi sum[TILE_ROWS];
         UNROLL
         for (int r = 0; r < rows; r++) sum[r] = vi_zero();
         for (int first = 0; first < steps(k); first += 4, a += 4 * STEP) {
@@ -147,15 +150,20 @@ ALWAYS_INLINE void panel_times_rows(const product *t, int64_t panel, int rows, k
             y[r] = add_block(y[r], sum[r], d, m, s + r * t->blocks * 2, k);
     }
     UNROLL
-    for (int r = 0; r < rows; r++) store_panel(t, r, panel * PANEL, y[r]);
+    for (int r = 0; r < rows; r++) store_panel(t, row + r, panel * PANEL, y[r]);
 }
 
+/* The panel is read from memory once; its later tiles find it in the first cache. */
 ALWAYS_INLINE void panel_times_few(const product *t, int64_t panel, kind k) {
-    switch (t->rows) {
-    case 1: panel_times_rows(t, panel, 1, k); break;
-    case 2: panel_times_rows(t, panel, 2, k); break;
-    case 3: panel_times_rows(t, panel, 3, k); break;
-    case 4: panel_times_rows(t, panel, 4, k); break;
+    int64_t tiles = (t->rows + TILE_ROWS - 1) / TILE_ROWS;
+    int64_t each = (t->rows + tiles - 1) / tiles;
+    for (int64_t row = 0; row < t->rows; row += each) {
+        switch (t->rows - row < each ? t->rows - row : each) {
+        case 1: panel_times_rows(t, panel, row, 1, k); break;
+        case 2: panel_times_rows(t, panel, row, 2, k); break;
+        case 3: panel_times_rows(t, panel, row, 3, k); break;
+        case 4: panel_times_rows(t, panel, row, 4, k); break;
+        }
     }
 }
 
