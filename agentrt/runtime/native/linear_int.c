@@ -23,7 +23,7 @@
 typedef enum { Q8 = 0, Q4 = 1, Q4_FAST = 2 } kind; /* the last: activations of 8 bits */
 
 enum { BLOCK = 32, PANEL = 8, STRIP = 16, STEP = 4, VECTOR = 32, MAX_ROWS = 6, TILE_ROWS = 4 };
-enum { FEW_ROWS = 8 }; /* more are worth unpacking a strip for */
+enum { CACHE_LINE = 64, FEW_ROWS = 8 }; /* more are worth unpacking a strip for */
 
 typedef struct {
     const uint8_t *weights;
@@ -116,6 +116,15 @@ ALWAYS_INLINE void store_panel(const product *t, int64_t row, int64_t channel, v
         vf_store_n(out, y, lanes);
 }
 
+/* ---- what comes next, fetched from memory while this is multiplied ---- */
+
+ALWAYS_INLINE void prefetch_panels(const product *t, int64_t first, int count, kind k) {
+    int64_t size = t->blocks * block_bytes(k);
+    const uint8_t *w = t->weights + first * size;
+    if ((first + count) * PANEL > t->channels) return;
+    for (int64_t at = 0; at < count * size; at += CACHE_LINE) PREFETCH(w + at);
+}
+
 /* ---- few rows: a panel's weights go to registers for tiles of up to 4 rows, used at once ---- */
 
 ALWAYS_INLINE void panel_times_rows(const product *t, int64_t panel, int64_t row, int rows,
@@ -155,6 +164,7 @@ ALWAYS_INLINE void panel_times_rows(const product *t, int64_t panel, int64_t row
 
 /* The panel is read from memory once; its later tiles find it in the first cache. */
 ALWAYS_INLINE void panel_times_few(const product *t, int64_t panel, kind k) {
+    prefetch_panels(t, panel + 1, 1, k);
     int64_t tiles = (t->rows + TILE_ROWS - 1) / TILE_ROWS;
     int64_t each = (t->rows + tiles - 1) / tiles;
     for (int64_t row = 0; row < t->rows; row += each) {
@@ -256,6 +266,7 @@ ALWAYS_INLINE void multiply(const product *t, int worker, int64_t from, int64_t 
     strip s = {(uint8_t *)(scales + t->blocks * 4 * PANEL), scales};
     for (int64_t i = from; i < to; i++) {
         unpack_strip(t, 2 * i, s, k);
+        prefetch_panels(t, 2 * i + 2, 2, k);
         strip_times_all(t, s, 2 * i, k);
     }
 }
