@@ -377,3 +377,24 @@ def has(matcher: GrammarMatcher, piece: bytes) -> bool:
     """Whether a token may come next."""
     token = matcher.grammar.engine.vocabulary.tokens.index(piece)
     return token in allowed(matcher.next().mask, matcher.grammar.engine.vocabulary.size)
+
+
+@pytest.mark.parametrize(
+    ("item", "goes_on"),
+    [
+        ({"properties": {"a": {"enum": [1, 2]}}, "required": ["a"]}, False),
+        ({"properties": {"a": {"enum": [1, 2]}}}, True),  # {} is a third
+        ({"properties": {"a": {"enum": [1, 2]}, "b": {"type": "string"}}}, True),
+        ({"properties": {"a": {}, "b": {"type": "string"}}, "maxProperties": 1}, True),
+        ({"properties": {"a": {"enum": [1, 2]}, "b": False}, "required": ["a"]}, False),
+    ],
+)
+def test_another_item_may_come_while_there_are_others(
+    vocabulary: Vocabulary, item: dict[str, object], goes_on: bool
+) -> None:
+    closed = {"type": "object", "additionalProperties": False} | item
+    schema = {"type": "array", "items": closed, "uniqueItems": True}
+    matcher = compile_schema(schema, vocabulary).matcher()
+    for byte in b'[{"a":1},{"a":2}':
+        accept(matcher, bytes([byte]))
+    assert has(matcher, b",") is goes_on

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from agentrt.schema.algebra.shapes import ObjectShape
     from agentrt.schema.algebra.space import Expr, Space
     from agentrt.schema.values.strings import Strings
 
@@ -39,12 +40,34 @@ def count(space: Space, expr: Expr, limit: int) -> int:
     return min(total, limit)
 
 
-def surely(space: Space, expr: Expr, least: int) -> bool:
-    """Whether some part of an expression has so many values alone. False is no answer."""
+def surely(space: Space, expr: Expr, least: int, depth: int = 3) -> bool:
+    """Whether some part of an expression has so many values alone. False is no answer.
+
+    Objects are looked into to a depth: one property of many values makes many of them.
+    """
     values = space.normal(expr)
-    return any(_count_strings(strings, least) >= least for strings in values.strings) or any(
-        numbers.count(least) >= least for numbers in values.numbers
+    return (
+        any(_count_strings(strings, least) >= least for strings in values.strings)
+        or any(numbers.count(least) >= least for numbers in values.numbers)
+        or (depth > 0 and any(_surely(space, o, least, depth - 1) for o in values.objects))
     )
+
+
+def _surely(space: Space, shape: ObjectShape, least: int, depth: int) -> bool:
+    if shape.some or shape.implied:
+        return False
+    known = dict(shape.named)
+    required = [known.get(name) or shape.class_of(name) for name in shape.required]
+    if not all(surely(space, value, 1, depth) for value in required):
+        return False
+
+    def allowed(properties: int) -> bool:
+        return shape.lo <= properties and (shape.hi is None or properties <= shape.hi)
+
+    many = required if allowed(len(required)) else []
+    if allowed(len(required) + 1):
+        many += [value for name, value in shape.named if name not in shape.required]
+    return any(surely(space, value, least, depth) for value in many)
 
 
 def _count_strings(strings: Strings, limit: int) -> int:

@@ -15,7 +15,7 @@ from agentrt.schema.limits import spend
 from agentrt.schema.regex.dfa import UNIVERSAL, Dfa, of_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterator
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,14 @@ class Strings:
 EVERY_STRING = Strings()
 
 
-def words(texts: Iterable[str]) -> Strings:
-    return Strings(of_words(texts))
+def words(texts: Collection[str]) -> Strings:
+    return _word(*texts) if len(texts) == 1 else Strings(of_words(texts))
+
+
+@lru_cache(maxsize=4096)
+def _word(text: str) -> Strings:
+    """Of one text alone: where items must differ, those of the ones so far come again and again."""
+    return Strings(of_words([text]))
 
 
 @lru_cache(maxsize=4096)
