@@ -70,8 +70,8 @@ PARTS = {
     ),
     "programs": Part(
         "programs --size medium --limit 30 "
-        "--peers agentrt-plain,llama.cpp,openvino,guidance,outlines",
-        25,
+        "--peers agentrt-plain,llama.cpp,openvino",
+        20,
         programs,
     ),
     "overhead": Part("overhead --requests 32 --repeat 2", 2, costs),

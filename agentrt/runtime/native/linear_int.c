@@ -293,6 +293,7 @@ void agentrt_linear_int(const void *weights, const float *bias, const float *x, 
                         uint8_t *workspace, int64_t rows, int64_t inputs, int64_t channels, int k,
                         int threads) {
     static range_fn *const by_kind[] = {multiply_q8, multiply_q4, multiply_q4_fast};
+    if (rows == 0) return; /* a step from which nothing is chosen */
     int64_t blocks = inputs / BLOCK;
     float *scales = (float *)(workspace + threads * strip_bytes(blocks, k));
     uint8_t *acts = (uint8_t *)(scales + rows * blocks * 2);
