@@ -22,6 +22,8 @@ RATES = (0.0, 0.0, 0.45, 0.55, 0.65, 0.7, 0.75, 0.8, 0.95)
 A little below what was counted on answers of the provided model, greedy and at temperature 0.8, to
 problems, essays and texts to be rewritten.
 """
+_DEAREST = 0.7
+"""The price past which nothing is guessed: what could be won then is less than looking costs."""
 _SHORTEST, _LONGEST = 2, len(RATES) - 1
 _PLACES = 16  # earlier places that are compared, the latest first
 _FIRST_REACH, _FARTHEST = 4, 32  # tokens
@@ -44,7 +46,7 @@ class Lookup:
 
     def draft(self, tokens: Int32Array, row_price: float, most: int) -> list[int]:
         """At most `most` tokens that may follow `tokens`, int32 [T]: those worth their price."""
-        if most < 1 or row_price > RATES[-1]:
+        if most < 1 or row_price > _DEAREST:
             return []
         length, place = _longest_match(tokens)
         if place is None:

@@ -70,7 +70,7 @@ def test_no_more_than_may_come() -> None:
 def test_drafts_are_what_a_plain_search_finds(seed: int) -> None:
     rng = random.Random(seed)
     tokens = [rng.randrange(1, 4) for _ in range(rng.randrange(14))]
-    most, price = rng.randrange(6), rng.choice([0.0, 0.3, 0.6, 0.9])
+    most, price = rng.randrange(6), rng.choice([0.0, 0.3, 0.5, 0.65])
     found = Lookup().draft(np.asarray(tokens, np.int32), price, most)
     assert found == searched(tokens, price, min(most, 4))
 
@@ -110,8 +110,8 @@ def test_the_more_run_the_surer_a_guess_must_be() -> None:
     prices = [price_of_a_row(sequences, 4) for sequences in (1, 4, 16, 200)]
     assert prices == [0.2, 0.5, 0.8, 200 / 204]
     assert [len(draft("abcdefgh ab", price)) for price in prices] == [2, 0, 0, 0]
-    assert len(draft("01234567899876 0123456789", prices[2])) == 4
-    assert len(draft("01234567899876 0123456789", prices[3])) == 0
+    sure = [len(draft("01234567899876 0123456789", price)) for price in prices]
+    assert sure == [4, 4, 0, 0]
 
 
 def test_without_room_in_a_step_every_row_costs_a_token() -> None:
