@@ -69,8 +69,7 @@ PARTS = {
         decode,
     ),
     "programs": Part(
-        "programs --size medium --limit 30 "
-        "--peers agentrt-plain,llama.cpp,openvino",
+        "programs --size medium --limit 30 --peers agentrt-plain,llama.cpp,openvino",
         20,
         programs,
     ),
