@@ -8,12 +8,17 @@ is worked out for all texts at once) items are not told apart.
 from __future__ import annotations
 
 import json
+import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 from agentrt.schema.algebra import consts
 from agentrt.schema.machine import states as at
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from agentrt.schema.algebra.space import Expr
     from agentrt.schema.machine.frames import Configuration, Frame
     from agentrt.schema.machine.machine import Machine
 
@@ -25,7 +30,17 @@ def settled(
     if tape is not None:
         tape += bytes([byte])
     if any(_array(f.state) is not None for f in frames):
-        kept = [_settle(machine, f, tape) for f in frames]
+
+        @cache
+        def item(before_comma: bool) -> Expr:
+            """What was read of the tape last, once for all frames."""
+            assert tape is not None
+            text = tape.rstrip(b" \t\n\r")
+            if before_comma:
+                text = text[: text.rindex(b",")]
+            return consts.one_of(machine.space, [json.loads(text[_last_item(text) :])], "")
+
+        kept = [_settle(machine, f, None if tape is None else item) for f in frames]
         frames = [f for f in kept if f is not None]
         if tape is None and any(_opens(f.state) for f in frames):
             tape = b"["
@@ -44,17 +59,13 @@ def _array(state: object) -> at.InArray | None:
     return state if isinstance(state, at.InArray) and state.node.plan.unique else None
 
 
-def _settle(machine: Machine, frame: Frame, tape: bytes | None) -> Frame | None:
+def _settle(machine: Machine, frame: Frame, item: Callable[[bool], Expr] | None) -> Frame | None:
     state = _array(frame.state)
     if state is None or not state.unread:
         return frame
     seen = state.seen
-    if tape is not None:
-        text = tape.rstrip(b" \t\n\r")
-        if state.phase == "next":
-            text = text[: text.rindex(b",")]
-        value = consts.one_of(machine.space, [json.loads(text[_last_item(text) :])], "")
-        seen = tuple(sorted({*seen, value}))
+    if item is not None:
+        seen = tuple(sorted({*seen, item(state.phase == "next")}))
     read = state._replace(seen=seen, unread=False)
     if read.phase == "next" and not machine.items.more_items(read):
         return None
@@ -63,26 +74,21 @@ def _settle(machine: Machine, frame: Frame, tape: bytes | None) -> Frame | None:
     return machine.store.frame(inner, frame.parents)
 
 
+_STRING_OR_MARK = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[][{},]', re.DOTALL)
+
+
 def _scan(text: bytes) -> list[int]:
     """For each bracket still open at the end, where the item after it, or after the last comma
     directly inside it, begins."""
     starts: list[int] = []
-    i, in_string = 0, False
-    while i < len(text):
-        c = text[i]
-        if in_string:
-            if c == 0x5C:
-                i += 1
-            in_string = c != 0x22
-        elif c == 0x22:
-            in_string = True
-        elif c in b"[{":
-            starts.append(i + 1)
+    for found in _STRING_OR_MARK.finditer(text):
+        c = text[found.start()]
+        if c in b"[{":
+            starts.append(found.end())
         elif c in b"]}":
             starts.pop()
         elif c == 0x2C:
-            starts[-1] = i + 1
-        i += 1
+            starts[-1] = found.end()
     return starts
 
 
