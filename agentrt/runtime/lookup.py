@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from agentrt.runtime.batch import Int32Array
 
 RATES = (0.0, 0.0, 0.45, 0.55, 0.65, 0.7, 0.75, 0.8, 0.95)
@@ -44,10 +46,12 @@ class Lookup:
     def __init__(self) -> None:
         self._reach = _FIRST_REACH
 
-    def draft(self, tokens: Int32Array, row_price: float, most: int) -> list[int]:
-        """At most `most` tokens that may follow `tokens`, int32 [T]: those worth their price."""
+    def draft(self, written: Callable[[], Int32Array], row_price: float, most: int) -> list[int]:
+        """At most `most` tokens that may follow those `written`, int32 [T]: those worth their
+        price. Where none can be, what is written is not asked for."""
         if most < 1 or row_price > _DEAREST:
             return []
+        tokens = written()
         length, place = _longest_match(tokens)
         if place is None:
             return []

@@ -39,7 +39,7 @@ def ids(text: str) -> np.ndarray[Any, np.dtype[np.int32]]:
 
 
 def draft(text: str, price: float = FREE, most: int = 32) -> str:
-    return bytes(Lookup().draft(ids(text), price, most)).decode()
+    return bytes(Lookup().draft(lambda: ids(text), price, most)).decode()
 
 
 def test_what_followed_the_last_tokens_before() -> None:
@@ -71,7 +71,7 @@ def test_drafts_are_what_a_plain_search_finds(seed: int) -> None:
     rng = random.Random(seed)
     tokens = [rng.randrange(1, 4) for _ in range(rng.randrange(14))]
     most, price = rng.randrange(6), rng.choice([0.0, 0.3, 0.5, 0.65])
-    found = Lookup().draft(np.asarray(tokens, np.int32), price, most)
+    found = Lookup().draft(lambda: np.asarray(tokens, np.int32), price, most)
     assert found == searched(tokens, price, min(most, 4))
 
 
@@ -96,13 +96,13 @@ def searched(tokens: list[int], price: float, most: int) -> list[int]:
 
 def test_a_draft_reaches_as_far_as_the_last_ones_came_true() -> None:
     lookup, text = Lookup(), ids("0123456789" * 8)
-    reach = [len(lookup.draft(text, FREE, 100))]
+    reach = [len(lookup.draft(lambda: text, FREE, 100))]
     for _ in range(4):
         lookup.came_true()
-        reach.append(len(lookup.draft(text, FREE, 100)))
+        reach.append(len(lookup.draft(lambda: text, FREE, 100)))
     for _ in range(6):
         lookup.went_wrong()
-        reach.append(len(lookup.draft(text, FREE, 100)))
+        reach.append(len(lookup.draft(lambda: text, FREE, 100)))
     assert reach == [4, 8, 16, 32, 32, 16, 8, 4, 2, 1, 1]
 
 
