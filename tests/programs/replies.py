@@ -26,3 +26,14 @@ def saying(
         return [text.removeprefix(said) for text in texts]
 
     return reply
+
+
+def mending(*texts: str) -> Callable[[str], str]:
+    """Writes the texts one after another, each from where the one before was kept to."""
+    left = list(texts)
+
+    def reply(prompt: str) -> str:
+        written = prompt.rpartition("assistant: ")[2]
+        return left.pop(0).removeprefix(written)
+
+    return reply

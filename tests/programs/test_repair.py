@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from agentrt import AnswerRejected, SchemaError, State
 from tests.programs.conftest import Scripted
+from tests.programs.replies import mending
 
 pytestmark = pytest.mark.anyio
 
@@ -36,17 +37,6 @@ class Dog(BaseModel):
 
 class Home(BaseModel):
     pet: Annotated[Cat | Dog, Field(discriminator="kind")]
-
-
-def mending(*texts: str):
-    """Writes the texts one after another, each from where the one before was kept to."""
-    left = list(texts)
-
-    def reply(prompt: str) -> str:
-        written = prompt.rpartition("assistant: ")[2]
-        return left.pop(0).removeprefix(written)
-
-    return reply
 
 
 async def repaired(scripted: Scripted, kind: object, *texts: str) -> tuple[object, list[str]]:

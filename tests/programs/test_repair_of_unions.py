@@ -14,6 +14,7 @@ from agentrt import AnswerRejected, Runtime, State
 from agentrt.programs.branches import Mark, marks
 from agentrt.programs.faults import Written
 from tests.programs.conftest import Scripted
+from tests.programs.replies import mending
 
 pytestmark = pytest.mark.anyio
 
@@ -92,17 +93,6 @@ TAGGED_SCHEMA = TypeAdapter(Tagged).json_schema()
 KEYED_SCHEMA = TypeAdapter(Flock | Pack).json_schema()
 BIRD = '{"kind":"bird","song":"tra","name":"a"}'
 DOG = Dog(kind="dog", name="a")
-
-
-def mending(*texts: str):
-    """Writes the texts one after another, each from where the one before was kept to."""
-    left = list(texts)
-
-    def reply(prompt: str) -> str:
-        written = prompt.rpartition("assistant: ")[2]
-        return left.pop(0).removeprefix(written)
-
-    return reply
 
 
 async def repaired(scripted: Scripted, kind: Any, *texts: str) -> tuple[Any, list[str]]:
