@@ -119,19 +119,24 @@ static void soften_row(const tile *t, int64_t row, sight in) {
         s[i] = vf_load(w + 8 * i);
         if (softcap > 0.0f)
             s[i] = vf_mul(vf_tanh(vf_div(s[i], vf_set(softcap))), vf_set(softcap));
-        s[i] = vf_range(s[i], in.from - 8 * i, in.to - 8 * i, -INFINITY);
+        if (in.to - in.from < KEYS)
+            s[i] = vf_range(s[i], in.from - 8 * i, in.to - 8 * i, -INFINITY);
     }
     vf top = vf_max(vf_max(s[0], s[1]), vf_max(s[2], s[3]));
     float best = vf_hmax(top), m = t->m[row] > best ? t->m[row] : best;
-    float keep = exp_of(t->m[row] - m);
-    for (int i = 0; i < LANES; i++) {
-        s[i] = vf_exp(vf_sub(s[i], vf_set(m)));
-        vf_store(w + 8 * i, s[i]);
-    }
+    UNROLL
+    for (int i = 0; i < LANES; i++) s[i] = vf_sub(s[i], vf_set(m));
+    vf_exp_each(s, LANES);
+    UNROLL
+    for (int i = 0; i < LANES; i++) vf_store(w + 8 * i, s[i]);
     float sum = vf_hsum(vf_add(vf_add(s[0], s[1]), vf_add(s[2], s[3])));
+    if (m == t->m[row]) { /* what there is keeps its scale: times 1 */
+        t->l[row] += sum;
+        return;
+    }
+    float keep = exp_of(t->m[row] - m), *out = t->out + row * t->out_stride;
     t->l[row] = fmaf(t->l[row], keep, sum);
     t->m[row] = m;
-    float *out = t->out + row * t->out_stride;
     for (int64_t d = 0; d < t->out_stride; d += 8)
         vf_store(out + d, vf_mul(vf_load(out + d), vf_set(keep)));
 }

@@ -60,21 +60,32 @@
 #define PREFETCH(address) __builtin_prefetch((address), 0, 2)
 
 /* e^x to about 1 ulp for x in [-87.33, 88]; 0 below, e^88 above, NaN for NaN.
- * e^x = 2^n e^r with |r| <= ln(2) / 2, ln(2) in two parts, and a degree 6 polynomial. */
+ * e^x = 2^n e^r with |r| <= ln(2) / 2, ln(2) in two parts, and a degree 6 polynomial. Several
+ * vectors go through each step together: one by one they would wait for their own last step. */
+ALWAYS_INLINE void vf_exp_each(vf *x, int count) {
+    static const float terms[] = {1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f};
+    vf r[4], p[4];
+    vi n[4];
+    UNROLL
+    for (int i = 0; i < count; i++) {
+        r[i] = vf_min(vf_set(88.0f), vf_max(vf_set(-87.33f), x[i]));
+        n[i] = vf_round(vf_mul(r[i], vf_set(1.44269504f)));
+        r[i] = vf_fma(vf_from_int(n[i]), vf_set(-0.693359375f), r[i]);
+        r[i] = vf_fma(vf_from_int(n[i]), vf_set(2.12194440e-4f), r[i]);
+        p[i] = vf_set(1.0f / 720);
+    }
+    UNROLL
+    for (int term = 0; term < 6; term++)
+        UNROLL
+        for (int i = 0; i < count; i++) p[i] = vf_fma(p[i], r[i], vf_set(terms[term]));
+    UNROLL
+    for (int i = 0; i < count; i++)
+        x[i] = vf_where_less(x[i], -87.33f, 0.0f, vf_mul(p[i], vf_pow2(n[i])));
+}
+
 static inline vf vf_exp(vf x) {
-    vf clamped = vf_min(vf_set(88.0f), vf_max(vf_set(-87.33f), x));
-    vi n = vf_round(vf_mul(clamped, vf_set(1.44269504f)));
-    vf whole = vf_from_int(n);
-    vf r = vf_fma(whole, vf_set(-0.693359375f), clamped);
-    r = vf_fma(whole, vf_set(2.12194440e-4f), r);
-    vf p = vf_set(1.0f / 720);
-    p = vf_fma(p, r, vf_set(1.0f / 120));
-    p = vf_fma(p, r, vf_set(1.0f / 24));
-    p = vf_fma(p, r, vf_set(1.0f / 6));
-    p = vf_fma(p, r, vf_set(0.5f));
-    p = vf_fma(p, r, vf_set(1.0f));
-    p = vf_fma(p, r, vf_set(1.0f));
-    return vf_where_less(x, -87.33f, 0.0f, vf_mul(p, vf_pow2(n)));
+    vf_exp_each(&x, 1);
+    return x;
 }
 
 static inline float exp_of(float x) {
