@@ -16,7 +16,7 @@
 #include "parallel.h"
 #include "simd.h"
 
-enum { KEYS = 32, LANES = 4, ROWS = 48, GROUP = 3 };
+enum { KEYS = 32, LANES = 4, ROWS = 96, GROUP = 3, LINE = 16 /* floats */ };
 
 typedef struct {
     const agentrt_attention_layer *layer;
@@ -41,6 +41,12 @@ typedef struct {
 typedef struct {
     int from, to; /* the keys of the block that a row sees: [from, to), none if from >= to */
 } sight;
+
+/* Where a block's K and V are, and the K of the block after it. Slots lie anywhere, which the
+ * processor cannot foresee: V is asked for while K is transposed, the next K while V is added. */
+typedef struct {
+    const float *k[KEYS], *v[KEYS], *next_k[KEYS];
+} block;
 
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
@@ -73,12 +79,17 @@ ALWAYS_INLINE void transpose_square(const float *const rows[8], int64_t d, int l
         if (i < lanes) vf_store(out + (d + i) * KEYS, r[i]);
 }
 
-static void transpose_keys(const tile *t, const float *const rows[KEYS]) {
+static void transpose_keys(const tile *t, const block *b) {
     int64_t dim = t->layer->dim;
     for (int group = 0; group < KEYS; group += 8) {
+        const float *const *rows = b->k + group;
         int64_t d = 0;
-        for (; d + 8 <= dim; d += 8) transpose_square(rows + group, d, 8, t->keys + group);
-        if (d < dim) transpose_square(rows + group, d, (int)(dim - d), t->keys + group);
+        for (; d + 8 <= dim; d += 8) {
+            transpose_square(rows, d, 8, t->keys + group);
+            if (d % LINE == 0)
+                for (int i = 0; i < 8; i++) PREFETCH(b->v[group + i] + d);
+        }
+        if (d < dim) transpose_square(rows, d, (int)(dim - d), t->keys + group);
     }
 }
 
@@ -141,9 +152,9 @@ static void soften_row(const tile *t, int64_t row, sight in) {
         vf_store(out + d, vf_mul(vf_load(out + d), vf_set(keep)));
 }
 
-/* Adds the keys [from, to) to 8 * lanes dimensions of `rows` rows. */
-ALWAYS_INLINE void add_values(const tile *t, const float *const v[KEYS], sight in, int64_t row,
-                              int rows, int64_t d, int lanes) {
+/* Adds the keys [from, to) to 8 * lanes dimensions of `rows` rows, the `first` of the block. */
+ALWAYS_INLINE void add_values(const tile *t, const block *b, sight in, int64_t row, int rows,
+                              int64_t d, int lanes, int first) {
     const float *w = t->weights + row * KEYS;
     float *out = t->out + row * t->out_stride + d;
     vf o[GROUP][LANES];
@@ -152,7 +163,9 @@ ALWAYS_INLINE void add_values(const tile *t, const float *const v[KEYS], sight i
         UNROLL
         for (int i = 0; i < lanes; i++) o[r][i] = vf_load(out + r * t->out_stride + 8 * i);
     for (int j = in.from; j < in.to; j++) {
-        const float *value = v[j] + d;
+        const float *value = b->v[j] + d;
+        if (first)
+            for (int i = 0; i < 8 * lanes; i += LINE) PREFETCH(b->next_k[j] + d + i);
         vf weight[GROUP];
         UNROLL
         for (int r = 0; r < rows; r++) weight[r] = vf_set(w[r * KEYS + j]);
@@ -174,42 +187,38 @@ ALWAYS_INLINE void add_values(const tile *t, const float *const v[KEYS], sight i
 }
 
 /* The last v_dim % 8 dimensions. */
-static void add_ragged_values(const tile *t, const float *const v[KEYS], sight in, int64_t row,
-                              int64_t d) {
+static void add_ragged_values(const tile *t, const block *b, sight in, int64_t row, int64_t d) {
     int lanes = (int)(t->layer->v_dim - d);
     float *out = t->out + row * t->out_stride + d;
     vf o = vf_load(out);
     for (int j = in.from; j < in.to; j++)
-        o = vf_fma(vf_set(t->weights[row * KEYS + j]), vf_load_n(v[j] + d, lanes), o);
+        o = vf_fma(vf_set(t->weights[row * KEYS + j]), vf_load_n(b->v[j] + d, lanes), o);
     vf_store(out, o);
 }
 
-ALWAYS_INLINE void weigh_rows(const tile *t, const float *const v[KEYS], sight in, int64_t row,
-                              int rows) {
+ALWAYS_INLINE void weigh_rows(const tile *t, const block *b, sight in, int64_t row, int rows,
+                              int first) {
     int64_t d = 0, dims = t->layer->v_dim;
-    for (; d + 32 <= dims; d += 32) add_values(t, v, in, row, rows, d, 4);
-    for (; d + 8 <= dims; d += 8) add_values(t, v, in, row, rows, d, 1);
+    for (; d + 32 <= dims; d += 32) add_values(t, b, in, row, rows, d, 4, first);
+    for (; d + 8 <= dims; d += 8) add_values(t, b, in, row, rows, d, 1, 0);
     if (d < dims)
-        for (int r = 0; r < rows; r++) add_ragged_values(t, v, in, row + r, d);
+        for (int r = 0; r < rows; r++) add_ragged_values(t, b, in, row + r, d);
 }
 
-static void prefetch_row(const float *row, int64_t dim) {
-    for (int64_t d = 0; d < dim; d += 16) PREFETCH(row + d);
+static const float *key_at(const tile *t, int64_t slot) {
+    return t->layer->k + (slot * t->layer->kv_heads + t->kv_head) * t->layer->dim;
 }
 
-/* Where the block's K and V are. Slots lie anywhere, which the processor cannot foresee, so those
- * of the block after it are asked for now. */
+/* The block at `base` of which `keys` are seen; `end` is that of the keys to come. Beyond either,
+ * any slot will do: it is not seen. */
 static void find_block(const tile *t, const int32_t *slots, int64_t base, int64_t keys, int64_t end,
-                       const float *k[KEYS], const float *v[KEYS]) {
+                       block *b) {
     const agentrt_attention_layer *a = t->layer;
     for (int64_t j = 0; j < KEYS; j++) {
-        int64_t slot = slots[base + (j < keys ? j : keys - 1)]; /* beyond, any: it is not seen */
-        k[j] = a->k + (slot * a->kv_heads + t->kv_head) * a->dim;
-        v[j] = a->v + (slot * a->kv_heads + t->kv_head) * a->v_dim;
-        if (base + KEYS + j >= end) continue;
-        int64_t next = slots[base + KEYS + j];
-        prefetch_row(a->k + (next * a->kv_heads + t->kv_head) * a->dim, a->dim);
-        prefetch_row(a->v + (next * a->kv_heads + t->kv_head) * a->v_dim, a->v_dim);
+        int64_t slot = slots[base + (j < keys ? j : keys - 1)], next = base + KEYS + j;
+        b->k[j] = key_at(t, slot);
+        b->v[j] = a->v + (slot * a->kv_heads + t->kv_head) * a->v_dim;
+        b->next_k[j] = key_at(t, slots[next < end ? next : end - 1]);
     }
 }
 
@@ -226,21 +235,22 @@ static void attend_block(const tile *t, const int32_t *slots, int64_t base, int6
     }
     if (from == to) return;
 
-    const float *k[KEYS], *v[KEYS];
-    find_block(t, slots, base, keys, end, k, v);
-    transpose_keys(t, k);
+    block b;
+    find_block(t, slots, base, keys, end, &b);
+    transpose_keys(t, &b);
     int64_t row = from;
     for (; row + GROUP <= to; row += GROUP) score_rows(t, row, GROUP);
     for (; row < to; row++) score_rows(t, row, 1);
     for (row = from; row < to; row++)
         if (sees(t, row, base)) soften_row(t, row, sight_of(t, row, base));
     for (row = from; row < to;) {
+        sight in = sight_of(t, row, base);
         int together = row + GROUP <= to && see_the_same(t, row, row + 1, base) &&
                        see_the_same(t, row, row + 2, base);
-        if (together)
-            weigh_rows(t, v, sight_of(t, row, base), row, GROUP);
+        if (row == from)
+            together ? weigh_rows(t, &b, in, row, GROUP, 1) : weigh_rows(t, &b, in, row, 1, 1);
         else
-            weigh_rows(t, v, sight_of(t, row, base), row, 1);
+            together ? weigh_rows(t, &b, in, row, GROUP, 0) : weigh_rows(t, &b, in, row, 1, 0);
         row += together ? GROUP : 1;
     }
 }
