@@ -64,3 +64,40 @@ def test_a_thousand_digit_tokens_are_priced_without_a_thousand_places(digits: Vo
     before = engine.machine.store.places
     assert engine.budget.mask(begun, 2) is not None
     assert engine.machine.store.places - before < 50
+
+
+PARTS = b'ab abab a1 0- xxxxxx a" ", "," "] a\xe2 \\u \\n'.split()
+STRINGS = [
+    {"type": "string", "minLength": 30},
+    {"type": "string", "minLength": 10, "maxLength": 14},
+    {"type": "string", "maxLength": 5},
+    {"type": "string", "pattern": "^[a-f]{2,6}$", "maxLength": 9},
+    {"type": "string", "pattern": "(ab)+", "minLength": 7, "maxLength": 12},
+    {"type": "array", "items": {"type": "string", "minLength": 12, "maxLength": 20}},
+    {"type": "array", "items": {"type": "string", "minLength": 3}, "uniqueItems": True},
+    {"anyOf": [{"type": "string", "minLength": 9}, {"type": "string", "pattern": "^é+$"}]},
+]
+
+
+@pytest.mark.parametrize("schema", STRINGS)
+@pytest.mark.parametrize("begun", ["", "a", "ab", "abab"])
+def test_strings_keep_the_tokens_from_which_they_end_in_time(
+    schema: dict[str, Any], begun: str
+) -> None:
+    tokens = [*(bytes([b]) for b in range(256)), *PARTS]
+    engine = compile_schema(schema, Vocabulary([*tokens, None], [len(tokens)])).engine
+    opening = '["' if schema.get("type") == "array" else '"'
+    place = engine.machine.run(engine.machine.start, f"{opening}{begun}".encode())
+    if place is None:
+        pytest.skip("no text of this schema begins so")
+    prices = dict[int, int]()
+    for number, token in enumerate(tokens):
+        reached = engine.machine.run(place, token)
+        if reached is not None:
+            prices[number] = engine.budget.cost(reached)
+    least = engine.budget.cost(place)
+    for left in range(least, least + 8):
+        mask = engine.budget.mask(place, left)
+        bits = b"" if mask is None else mask.tobytes()
+        found = {n for n in range(len(tokens)) if bits and bits[n // 8] >> n % 8 & 1}
+        assert found == {number for number, price in prices.items() if price <= left - 1}

@@ -22,9 +22,10 @@ _MOST_KEPT = 200_000
 
 
 class Abstraction:
-    """Strips configurations. `reach` is the most characters that one token can write."""
+    """Strips configurations. `reach` is the most characters that one token can write; without it
+    the bounds stay."""
 
-    def __init__(self, machine: Machine, reach: int) -> None:
+    def __init__(self, machine: Machine, reach: int | None) -> None:
         self.machine = machine
         self.reach = reach
         self._known: Cache[int, Configuration] = Cache(_MOST_KEPT)
@@ -59,6 +60,8 @@ class Abstraction:
     def within(self, text: StringText, state: object) -> Within:
         assert isinstance(state, Within)
         lo, hi = state.lo, state.hi
+        if self.reach is None:
+            return state
         if text.dfa is None:
             lo = min(lo, self.reach + 1)
             hi = None if hi is None or hi > lo + self.reach else hi

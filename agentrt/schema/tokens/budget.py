@@ -11,6 +11,7 @@ import numpy as np
 from agentrt.schema.algebra.emptiness import is_empty
 from agentrt.schema.cache import Cache
 from agentrt.schema.machine import states as at
+from agentrt.schema.machine.abstract import Abstraction
 from agentrt.schema.machine.closing import Closing
 from agentrt.schema.machine.digits import NumberText
 from agentrt.schema.machine.shortest import has_dear_characters, shortest_text
@@ -40,6 +41,7 @@ class Budget:
         self.masks = masks
         self.closing = Closing(machine)
         self._costs = Costs(vocabulary)
+        self._nameless = Abstraction(machine, None)
         self._known: Cache[int, np.ndarray] = Cache(_MOST_PRICED)
         self._reaches: Cache[int, int] = Cache(_MOST_KEPT)
         self._dearest_tokens: Cache[int, int] = Cache(_MOST_KEPT)
@@ -110,9 +112,10 @@ class Budget:
         limit = tokens_left - 1
         priced = configuration
         if configuration.tape is None:
-            priced = self.masks.abstraction.of(configuration)
+            priced = self._nameless.of(configuration)
             # a name that is taken already costs one more to avoid
             limit -= priced is not configuration
+            priced = self._boundless(priced)
         prices = self._prices(priced)
         if self._dearest_token(configuration, whole, prices) <= limit:
             return whole
@@ -120,6 +123,20 @@ class Budget:
         if self.machine.may_end(configuration):
             set_bits(mask, [*self.vocabulary.eos_ids])
         return mask if mask.any() else None
+
+    def _boundless(self, configuration: Configuration) -> Configuration:
+        """The same without the most characters of the strings it is in: what lies beyond them is
+        not in the mask, and what does not costs the same."""
+        frames = [self._boundless_frame(frame) for frame in configuration.frames]
+        return self.machine.store.configuration(frames)
+
+    def _boundless_frame(self, frame: Frame) -> Frame:
+        state, parents = frame.state, frame.parents
+        if not isinstance(state, at.InText | at.InOtherKey) or not isinstance(state.at, Within):
+            return frame
+        if state.at.hi is None or parents is None:
+            return frame
+        return self.machine.store.frame(state._replace(at=state.at._replace(hi=None)), parents)
 
     def _dearest_token(
         self, configuration: Configuration, whole: np.ndarray, prices: np.ndarray
@@ -173,31 +190,78 @@ class Budget:
                     stack.append((child, following))
 
     def _in_string(self, frame: Frame, configuration: Configuration, prices: np.ndarray) -> None:
-        """Plain tokens that stay within the string are priced by where they lead; the others one by
-        one."""
+        """Tokens that stay within the string are priced by where they lead, plain ones all at once;
+        those that leave it by what they hold after the quote."""
+        state = frame.state
+        assert isinstance(state, at.InText | at.InOtherKey)
+        within = state.at
+        assert isinstance(within, Within)
         plain, states, read = self.masks.places(frame)
         places, where = np.unique(states << 32 | read, return_inverse=True)
-        costs = [self._string_cost(frame, place >> 32, place & 0xFFFF) for place in places.tolist()]
+        costs = [
+            self._string_cost(frame, _moved(within, place >> 32, place & 0xFFFF))
+            for place in places.tolist()
+        ]
         if costs:
             prices[plain] = np.minimum(prices[plain], np.array(costs, dtype=np.int32)[where])
         alone = self.machine.store.configuration([frame], configuration.tape)
         mask = np.zeros(self.vocabulary.size, dtype=bool)
         mask[tokens_of(self.masks.of(alone))] = True
         mask[plain] = False
+        # a key is told from others by its name, and items on a tape by what they say
+        if isinstance(state, at.InText) and configuration.tape is None:
+            mask[self._leaving(frame, prices)] = False
+            mask[self._partly(frame, state, np.flatnonzero(mask), prices)] = False
         self._one_by_one(alone, np.flatnonzero(mask), prices)
 
-    def _string_cost(self, frame: Frame, dfa: int, read: int) -> int:
-        """The cost of closing after so many more characters that lead to this DFA state."""
+    def _leaving(self, frame: Frame, prices: np.ndarray) -> list[int]:
+        """Prices the tokens that leave a string; which they are. What is left is the same whatever
+        they hold before the quote."""
+        node, parents = self.masks.leaving(frame), frame.parents
+        found: list[int] = []
+        if node is None or parents is None:
+            return found
+        stack = [(node, parents)]
+        while stack:
+            node, reached = stack.pop()
+            if node.tokens:
+                tokens = [*node.tokens]
+                prices[tokens] = np.minimum(prices[tokens], self.cost(reached))
+                found += tokens
+            for byte, child in node.children.items():
+                following = self.machine.step(reached, byte)
+                if following is not None:
+                    stack.append((child, following))
+        return found
+
+    def _partly(
+        self, frame: Frame, state: at.InText, tokens: np.ndarray, prices: np.ndarray
+    ) -> list[int]:
+        """Prices those of the tokens that stay within a string: with escapes, or with a part of a
+        character at their end. Which they are."""
+        costs: dict[object, int] = {}
+        found: list[int] = []
+        for token in tokens.tolist():
+            reached: object = state.at
+            for byte in self.vocabulary.tokens[token] or b"":
+                reached = None if reached is None else state.text.step(reached, byte)
+            if not isinstance(reached, Within) or state.text.is_closed(reached):
+                continue
+            if reached not in costs:
+                costs[reached] = self._string_cost(frame, reached)
+            prices[token] = min(prices[token], costs[reached])
+            found.append(token)
+        return found
+
+    def _string_cost(self, frame: Frame, moved: Within) -> int:
+        """The cost of completing the text from another place in the string that a frame is in."""
         state, parents = frame.state, frame.parents
-        assert isinstance(state, at.InText | at.InOtherKey)
-        within = state.at
-        assert isinstance(within, Within)
-        hi = None if within.hi is None else within.hi - read
-        moved = Within(dfa, max(within.lo - read, 0), hi, None)
-        after = state._replace(at=moved)
-        if isinstance(after, at.InOtherKey):
-            after = after._replace(text=None)
-        reached = self.machine.store.frame(after, parents)
+        assert parents is not None
+        if isinstance(state, at.InText):
+            end = shortest_text(state.text, moved)
+            return TOO_DEAR if end is None else self._costs.of(end + self.closing.of(parents))
+        assert isinstance(state, at.InOtherKey)
+        reached = self.machine.store.frame(state._replace(at=moved, text=None), parents)
         return self.cost(self.machine.store.configuration([reached]))
 
     def _one_by_one(
@@ -208,6 +272,12 @@ class Budget:
             reached = None if text is None else self.machine.run(configuration, text)
             if reached is not None:
                 prices[token] = min(prices[token], self.cost(reached))
+
+
+def _moved(within: Within, dfa: int, read: int) -> Within:
+    """The place after so many more characters that lead to this state of the automaton."""
+    hi = None if within.hi is None else within.hi - read
+    return Within(dfa, max(within.lo - read, 0), hi, None)
 
 
 def _is_unquoted(state: object) -> bool:

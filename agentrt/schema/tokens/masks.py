@@ -234,6 +234,10 @@ class Masks:
         leads to, and the number of its characters."""
         return self.leaves.places(*self._string(frame))
 
+    def leaving(self, frame: Frame) -> Node | None:
+        """What tokens that leave the string a frame is in go on with after its closing quote."""
+        return self.leaves.after(*self._string(frame))
+
     def _in_string(self, frame: Frame, out: list[int]) -> list[Base]:
         """The masks of the tokens that stay within a string; adds those that leave it, where the
         masks do not hold them."""
@@ -248,7 +252,7 @@ class Masks:
 
     def _end_string(self, frame: Frame, out: list[int]) -> None:
         """Adds the tokens that leave a string."""
-        after = self.leaves.after(*self._string(frame))
+        after = self.leaving(frame)
         state, parents = frame.state, frame.parents
         if after is None or parents is None:
             return
