@@ -54,9 +54,10 @@ def _counted(plan: ArrayPlan, counts: Counts, seen: Seen, begun: Item | None) ->
     places = range(plan.uniform_from + 1)
     if all(endless(space, way.value) for i in places for way in plan.ways(i)):
         return True
-    if len(plan.contains) > 1 or plan.uniform_from:
+    rule, *others = plan.contains
+    if others or plan.uniform_from:
         raise _untold("uniqueItems over a few values that rules count apart is not told apart")
-    (rule,), (counted,), base = plan.contains, counts, plan.shape.rest
+    counted, base = counts[0], plan.shape.rest
     most = plan.lo + rule.lo + 1
     taken = (begun is not None and begun.counted[0], begun is not None and not begun.counted[0])
     matching = count(space, unlike(space, space.all_of((base, rule.item)), seen), most) - taken[0]
@@ -66,8 +67,8 @@ def _counted(plan: ArrayPlan, counts: Counts, seen: Seen, begun: Item | None) ->
     usable = matching if rule.hi is None else min(matching, rule.hi - counted)
     if usable >= left:
         return True
-    others = space.all_of((base, space.negation(rule.item)))
-    return usable + count(space, unlike(space, others, seen), most) - taken[1] >= left
+    rest = space.all_of((base, space.negation(rule.item)))
+    return usable + count(space, unlike(space, rest, seen), most) - taken[1] >= left
 
 
 def _untold(reason: str) -> SchemaError:

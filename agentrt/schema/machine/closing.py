@@ -55,18 +55,21 @@ class Closing:
         """What completes the text."""
         done, text = b"", self.of(configuration)
         while configuration.tape is not None and b"," in text:
-            for i, byte in enumerate(text):
-                following = self.machine.step(configuration, byte)
-                if following is None:
-                    break
-                configuration = following
-            else:
-                return done + text
-            if not i:
+            configuration, read = self._read(configuration, text)
+            if read in (0, len(text)):
                 break
             # an item would be one that is there already: by now it is known
-            done, text = done + text[:i], self.of(configuration)
+            done, text = done + text[:read], self.of(configuration)
         return done + text
+
+    def _read(self, configuration: Configuration, text: bytes) -> tuple[Configuration, int]:
+        """What a text leads to as far as it is allowed, and how far that is."""
+        for i, byte in enumerate(text):
+            following = self.machine.step(configuration, byte)
+            if following is None:
+                return configuration, i
+            configuration = following
+        return configuration, len(text)
 
     def value(self, expr: Expr) -> bytes | None:
         """A short value of an expression; None inside a recursion that does not end there."""

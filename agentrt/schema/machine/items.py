@@ -79,7 +79,7 @@ class Items:
                 yield value, following
 
     def completable(self, state: at.InArray, begun: Item | None = None) -> bool:
-        """Whether the array can be finished, from a state without the item begun among those seen."""
+        """Whether the array can be finished; the item begun is not yet among those seen."""
         plan = state.node.plan
         return plan.completable(state.position, state.counts) and (
             not plan.unique or enough(plan, state.counts, state.seen, begun)
