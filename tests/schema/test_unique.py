@@ -47,6 +47,45 @@ def test_rules_that_count_them(rule: dict[str, Any], items: Any, vocabulary: Voc
         assert not wrong_walks(schema, grammar, count=4)
 
 
+PLACES: list[list[Any]] = [
+    [{"const": 2}, {"const": True}, {"const": "a"}],
+    [{"const": 1}, {"const": 1}],
+    [{"enum": [1, 2]}, {"enum": [1, 2]}, {"type": "string"}],
+    [{"enum": [1, 2]}, {"enum": [1, 2]}, {"enum": [1, 2]}, {"type": "string"}],
+    [{"type": "integer"}, {"type": "string"}],
+]
+
+
+@pytest.mark.parametrize("places", PLACES, ids=str)
+def test_values_that_differ_by_place(places: list[Any], vocabulary: Vocabulary) -> None:
+    schema = {"type": "array", "uniqueItems": True, "prefixItems": places, "items": False,
+              "minItems": len(places)}  # fmt: skip
+    judge = Draft202012Validator(schema)
+    values = product([1, 2, True, "a"], repeat=len(places))
+    fitting = [list(each) for each in values if judge.is_valid(list(each))]
+    if not fitting:
+        with pytest.raises(UnsatisfiableSchema):
+            compile_schema(schema)
+        return
+    grammar = compile_schema(schema, vocabulary)
+    assert all(grammar.matches(json.dumps(each, separators=(",", ":"))) for each in fitting)
+    assert not wrong_walks(schema, grammar, count=4)
+
+
+def test_the_last_kind_is_of_every_item_that_follows() -> None:
+    schema = {"type": "array", "uniqueItems": True, "prefixItems": [{"const": "a"}],
+              "items": {"type": "boolean"}}  # fmt: skip
+    assert compile_schema({**schema, "minItems": 3}).matches('["a",true,false]')
+    with pytest.raises(UnsatisfiableSchema):
+        compile_schema({**schema, "minItems": 4})
+
+
+def test_few_values_shared_between_places_are_refused() -> None:
+    with pytest.raises(SchemaError, match="differ by position"):
+        compile_schema({"type": "array", "uniqueItems": True, "minItems": 2,
+                        "prefixItems": [{"type": "integer"}, {"const": 1}]})  # fmt: skip
+
+
 def test_two_rules_over_few_values_are_refused() -> None:
     rules = [{"contains": {"const": value}} for value in VALUES]
     with pytest.raises(SchemaError, match="rules count apart"):

@@ -1,11 +1,13 @@
 """Arrays whose items must differ: whether there are as many different values as must still come.
 
-Told exactly where all items are of one kind and at most one rule counts some of them, and where
-there are more values of each kind than items. The rest is refused.
+Told exactly where at most one rule counts some of them and where kinds, if they are several, share
+no value or have more than there are items. The rest is refused.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import product
 from typing import TYPE_CHECKING
 
 from agentrt.errors import SchemaError
@@ -14,7 +16,10 @@ from agentrt.schema.algebra.consts import together
 from agentrt.schema.limits import current_pointer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from agentrt.schema.algebra.arrays import ArrayPlan, Counts, Item
+    from agentrt.schema.algebra.shapes import Values
     from agentrt.schema.algebra.space import Expr, Space
 
 Seen = tuple["Expr", ...]
@@ -36,16 +41,25 @@ def enough(plan: ArrayPlan, counts: Counts, seen: Seen = (), begun: Item | None 
     left = plan.lo - len(seen)
     if left <= (begun is not None):
         return True
-    space, at = plan.space, min(len(seen), plan.uniform_from)
-    kinds = [plan.shape.item(i) for i in range(at, min(plan.lo, plan.uniform_from + 1))]
-    if len(set(kinds)) == 1:
-        return count(space, unlike(space, kinds[0], seen), left) >= left
-    numbers = sorted(count(space, kind, plan.lo) for kind in kinds)
-    if any(n <= i for i, n in enumerate(numbers)):
-        return False
-    if numbers[0] >= plan.lo:
-        return True
-    raise _untold("uniqueItems over a few values that differ by position is not told apart")
+    space, uniform = plan.space, plan.uniform_from
+    alike: dict[Values, Expr] = {}
+    kinds: Counter[Expr] = Counter()
+    for i in range(min(len(seen), uniform), min(plan.lo, uniform + 1)):
+        item = plan.shape.item(i)
+        places = 1 if i < uniform else plan.lo - max(len(seen), uniform)
+        kinds[alike.setdefault(space.normal(item), item)] += places
+    if len(kinds) == 1:
+        return count(space, unlike(space, next(iter(kinds)), seen), left) >= left
+    few = {kind for kind in kinds if count(space, kind, plan.lo) < plan.lo}
+    if not seen and begun is None and _overlap(plan, few, kinds):
+        raise _untold("uniqueItems over a few values that differ by position is not told apart")
+    return all(count(space, unlike(space, kind, seen), kinds[kind]) >= kinds[kind] for kind in few)
+
+
+def _overlap(plan: ArrayPlan, few: Iterable[Expr], kinds: Iterable[Expr]) -> bool:
+    """Whether a value of one of the few may be one of another kind."""
+    pairs = product(few, kinds)
+    return any(a is not b and plan.nonempty(plan.space.all_of((a, b))) for a, b in pairs)
 
 
 def _counted(plan: ArrayPlan, counts: Counts, seen: Seen, begun: Item | None) -> bool:
