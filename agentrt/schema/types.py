@@ -45,6 +45,11 @@ def _as_generated(schema: Any) -> Any:
     out = {key: _as_generated(value) for key, value in known.items()}
     if out.get("type") == "object" and "properties" in out and "patternProperties" not in out:
         out.setdefault("additionalProperties", False)
+    counted = {"object": "Properties", "array": "Items"}.get(str(out.get("type")))
+    for end in ("min", "max"):
+        # bounds that a function checks are said in the word for texts, whatever they are of
+        if counted and f"{end}Length" in out:
+            out[f"{end}{counted}"] = out.pop(f"{end}Length")
     languages = BINARY if "contentMediaType" in out else LANGUAGES
     language = languages.get(str(out.get("format")))
     if out.get("type") == "string" and language is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import datetime
 import decimal
 import enum
 import random
 import uuid
+from collections.abc import Mapping
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 import pytest
@@ -20,11 +22,12 @@ from pydantic import (
     Field,
     HttpUrl,
     IPvAnyAddress,
+    Json,
     RootModel,
     ValidationError,
 )
 
-from agentrt.errors import UnsatisfiableSchema
+from agentrt.errors import SchemaError, UnsatisfiableSchema
 from agentrt.schema import Vocabulary, compile_schema, validate_text
 
 from .test_matcher import walk
@@ -97,6 +100,49 @@ def test_what_is_generated_validates(kind: Any, vocabulary: Vocabulary) -> None:
     for extra in (0, 4, 20, 0, 4, 20):
         text = walk(grammar, rng, grammar.min_tokens + extra)
         validate_text(kind, text)
+
+
+class Mixed(enum.Enum):
+    ONE = 1
+    TWO = "two"
+
+
+KEYS: list[Any] = [
+    dict[Literal[1, "a"], int], dict[Literal[True], int], dict[Mixed, int], dict[Mixed | int, int],
+    dict[enum.IntEnum("Level", {"LOW": 1}), int], dict[int | None, int], dict[Mixed | None, int],
+    dict[decimal.Decimal, int], collections.OrderedDict[int, int], collections.Counter[int],
+    collections.defaultdict[int, int], Mapping[int, int],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KEYS, ids=str)
+def test_keys_are_read_back(kind: Any, vocabulary: Vocabulary) -> None:
+    kind = Annotated[kind, Field(min_length=1)]
+    grammar = compile_schema(kind, vocabulary)
+    rng = random.Random(0)
+    for extra in (0, 6, 20):
+        text = walk(grammar, rng, grammar.min_tokens + extra)
+        assert validate_text(kind, text)
+
+
+@pytest.mark.parametrize("kind", [dict[Literal[1, 2], int], dict[Literal[1.5], int]], ids=str)
+def test_keys_that_are_never_read_are_refused(kind: Any) -> None:
+    with pytest.raises(SchemaError, match="read from a key"):
+        compile_schema(kind)
+
+
+@pytest.mark.parametrize("kind", [set[int], frozenset[Color], Annotated[set[str],
+                                  Field(min_length=1, max_length=3)]], ids=str)  # fmt: skip
+def test_sets_inside_a_string(kind: Any, vocabulary: Vocabulary) -> None:
+    grammar = compile_schema(Json[kind], vocabulary)
+    rng = random.Random(0)
+    for extra in (0, 6, 20):
+        validate_text(Json[kind], walk(grammar, rng, grammar.min_tokens + extra))
+
+
+def test_a_set_inside_a_string_that_needs_two_is_refused() -> None:
+    with pytest.raises(SchemaError, match="must differ"):
+        compile_schema(Json[Annotated[set[int], Field(min_length=2)]])
 
 
 DAY = datetime.timedelta(days=1)

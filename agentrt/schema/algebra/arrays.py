@@ -84,8 +84,9 @@ class ArrayPlan:
             for c, is_counted in zip(self.contains, counted, strict=True):
                 if is_counted:
                     parts.append(c.item)
-                elif c.hi is not None and c.start <= index:
-                    # only where too many can match does not matching have to be certain
+                elif (c.hi is not None or self.unique) and c.start <= index:
+                    # only where too many can match, or few that are not used up, does not matching
+                    # have to be certain
                     parts.append(space.negation(c.item))
             out.append(Item(space.all_of(parts), counted))
         return out
@@ -144,8 +145,3 @@ class ArrayPlan:
                     "use smaller minContains or minItems",
                 )
         return False
-
-    @property
-    def shortest_unique(self) -> int:
-        """How many different items must be had, where they must differ."""
-        return self.lo if self.unique else 0

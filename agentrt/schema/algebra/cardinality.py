@@ -53,6 +53,21 @@ def surely(space: Space, expr: Expr, least: int, depth: int = 3) -> bool:
     )
 
 
+def endless(space: Space, expr: Expr) -> bool:
+    """Whether some part of an expression has values without end. False is no answer."""
+    values = space.normal(expr)
+    return any(
+        n.points is None
+        and not n.is_empty
+        and (n.multiple is None or n.lo is None or n.hi is None)
+        and (n.lo is None or n.lo != n.hi)
+        for n in values.numbers
+    ) or any(
+        s.hi is None and not s.is_empty and (s.dfa is None or s.dfa.longest is None)
+        for s in values.strings
+    )
+
+
 def _surely(space: Space, shape: ObjectShape, least: int, depth: int) -> bool:
     if shape.some or shape.implied:
         return False

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from agentrt.errors import SchemaError
 from agentrt.schema.algebra.arrays import ArrayPlan
-from agentrt.schema.algebra.cardinality import count
+from agentrt.schema.algebra.different import enough
 from agentrt.schema.algebra.objects import ObjectPlan
 from agentrt.schema.algebra.shapes import ArrayShape
 from agentrt.schema.algebra.space import NoBase
@@ -114,23 +114,7 @@ class _Search:
         plan = ArrayPlan(self.space, shape, self.nonempty)
         if not plan.completable(0, plan.start()):
             return False
-        return not shape.unique or self.enough_different(shape)
-
-    def enough_different(self, shape: ArrayShape) -> bool:
-        """Whether so many different items are to be had as there must be."""
-        items = [shape.item(i) for i in range(shape.lo)]
-        fitting = {item: count(self.space, item, shape.lo) for item in set(items)}
-        counts = sorted(fitting[item] for item in items)
-        if all(n >= i + 1 for i, n in enumerate(counts)):
-            # distinct choices exist where the sets are nested or large; told apart below
-            if len(fitting) == 1 or counts[0] >= shape.lo:
-                return True
-            raise SchemaError(
-                current_pointer(),
-                "uniqueItems over a few values that differ by position is not told apart",
-                "use items of one kind, or drop uniqueItems",
-            )
-        return False
+        return not shape.unique or enough(plan, plan.start())
 
     def object(self, shape: ObjectShape) -> bool:
         known = dict(shape.named)

@@ -86,7 +86,7 @@ class ObjectPlan:
         for names, value in refined:
             if value is space.nothing or names.is_empty:
                 continue
-            listed = None if names.dfa is None else names.words(_FINITE_CLASS)
+            listed = names.words(_FINITE_CLASS)
             if listed is None:
                 self.classes.append(NameClass(names, value, names.is_free))
                 continue
@@ -105,6 +105,17 @@ class ObjectPlan:
     @cached_property
     def usable_classes(self) -> list[NameClass]:
         return [c for c in self.classes if self.nonempty(c.value)]
+
+    @cached_property
+    def class_names(self) -> int | None:
+        """How many names the classes have that are not known; None where as many as are asked."""
+        asked, total = self.shape.lo, 0
+        for cls in self.usable_classes:
+            size = excluding(cls.names, frozenset(self.names)).count(asked)
+            if size >= asked:
+                return None
+            total += size
+        return total
 
     def fits(self, i: int) -> bool:
         return self.nonempty(self.values[i])
@@ -176,7 +187,10 @@ class ObjectPlan:
 
     def _can_fill(self, seen: int, available: int, classes: bool, wanted: int) -> bool:
         if classes and self.usable_classes:
-            return True
+            if self.class_names is None:
+                return True
+            # those known do not count among them, and those taken are no longer there
+            wanted -= self.class_names - (self.shape.lo - wanted - seen.bit_count())
         open_names = available & self.usable & ~seen
         reachable = sum(
             1 for i in bits(open_names) if not self.closure(1 << i) & ~(open_names | seen)

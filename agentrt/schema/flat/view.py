@@ -49,7 +49,8 @@ def flat_regex(source: Source, machine: Machine, most: int) -> str:
 
 def contents_regex(machine: Machine, most: int, deep: int) -> str:
     """The regex of JSON texts to stand inside a string: values are within themselves at most `deep`
-    times, and names that are not known may come twice, of which a reader takes the last."""
+    times. Names that are not known may come twice, of which a reader takes the last, and so may the
+    items of a set of which one is enough."""
     return _View(machine, most, deep=deep).value(machine.root)
 
 
@@ -60,7 +61,7 @@ class _TooDeep(Exception):
 class _View:
     """Writes the regex of expressions; `open` counts those that are being written.
 
-    `deep`: the most times that a value may stand within itself, and names that are not known may
+    `deep`: the most times that a value may stand within itself, and what a reader takes once may
     come twice; None for a view that is exact.
     """
 
@@ -155,7 +156,9 @@ class _View:
 
     def array(self, shape: ArrayShape) -> str:
         plan = self.machine.array(shape).plan
-        if shape.contains or shape.unique:
+        # a set that is read takes one of those that are alike: that leaves enough where one is
+        apart = shape.unique and (self.deep is None or plan.lo > 1)
+        if shape.contains or apart:
             raise self._refused("items that are counted or must differ")
         if plan.hi is not None and plan.lo > plan.hi:
             return ""

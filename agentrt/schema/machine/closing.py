@@ -44,11 +44,32 @@ class Closing:
         self._objects: Cache[at.InObject, tuple[bytes | None, bool]] = Cache(_MOST_KEPT)
 
     def of(self, configuration: Configuration) -> bytes:
-        """What completes the text."""
+        """A text as long as what completes it, at the least: where items must differ, that of the
+        item begun is not known, and a next one may be the same."""
         if configuration.closing is None:
             found = [f for f in map(self._frame, configuration.frames) if f is not None]
             configuration.closing = _least(found) or b""
         return configuration.closing
+
+    def completion(self, configuration: Configuration) -> bytes:
+        """What completes the text."""
+        done, text = b"", self.of(configuration)
+        while configuration.tape is not None and b"," in text:
+            configuration, read = self._read(configuration, text)
+            if read in (0, len(text)):
+                break
+            # an item would be one that is there already: by now it is known
+            done, text = done + text[:read], self.of(configuration)
+        return done + text
+
+    def _read(self, configuration: Configuration, text: bytes) -> tuple[Configuration, int]:
+        """What a text leads to as far as it is allowed, and how far that is."""
+        for i, byte in enumerate(text):
+            following = self.machine.step(configuration, byte)
+            if following is None:
+                return configuration, i
+            configuration = following
+        return configuration, len(text)
 
     def value(self, expr: Expr) -> bytes | None:
         """A short value of an expression; None inside a recursion that does not end there."""
@@ -106,32 +127,56 @@ class Closing:
                 return None
 
     def _array(self, state: at.InArray) -> bytes | None:
+        """Where an item is begun that the others may not be, it is taken to be the next best."""
+        best = self._best_item(state) if state.unread and not self._may_end(state) else None
+        careful = None if best is None else self._items(self._seeing(state, best[0]))
+        return careful or self._items(state)
+
+    @staticmethod
+    def _may_end(state: at.InArray) -> bool:
+        return state.phase != "next" and state.node.plan.may_end(state.position, state.counts)
+
+    def _items(self, state: at.InArray) -> bytes | None:
         out = b""
-        plan = state.node.plan
         for _ in range(_MOST_MEMBERS):
-            if state.phase != "next" and plan.may_end(state.position, state.counts):
+            if self._may_end(state):
                 return out + b"]"
-            if state.phase == "after":
-                out += self.comma
-            ways = [
-                (
-                    sum(a > b for a, b in zip(following.counts, state.counts, strict=True)),
-                    text,
-                    following,
-                )
-                for value, following in self.machine.items.next_items(state)
-                if (text := self.value(value)) is not None
-            ]
-            if not ways:
+            best = self._best_item(state)
+            if best is None:
                 return None
-            # a counted item where one is still needed, else the shortest
-            needed = not plan.satisfied(state.counts)
-            _, text, state = min(ways, key=lambda w: (-w[0] if needed else 0, len(w[1]), w[1]))
-            if plan.unique:
-                value = consts.one_of(self.machine.space, [json.loads(text)], "")
-                state = state._replace(seen=tuple(sorted({*state.seen, value})), unread=False)
-            out += text
+            text, following = best
+            out += (self.comma if state.phase == "after" else b"") + text
+            state = self._seeing(following, text) if following.unread else following
         return None
+
+    def _best_item(self, state: at.InArray) -> tuple[bytes, at.InArray] | None:
+        """One that is counted where such are still needed, else the shortest; and the state after
+        it."""
+        plan = state.node.plan
+        ways = [
+            (
+                sum(a > b for a, b in zip(following.counts, state.counts, strict=True)),
+                text,
+                following,
+            )
+            for value, following in self.machine.items.next_items(state)
+            if (text := self.value(value)) is not None
+        ]
+        if not plan.satisfied(state.counts):
+            most = max((progress for progress, _, _ in ways), default=0)
+            # no other item brings one nearer that matches, unless a place does
+            if not most and state.position >= plan.uniform_from:
+                return None
+            ways = [way for way in ways if way[0] == most]
+        if not ways:
+            return None
+        _, text, following = min(ways, key=lambda way: (len(way[1]), way[1]))
+        return text, following
+
+    def _seeing(self, state: at.InArray, text: bytes) -> at.InArray:
+        """The state with an item among those that were seen."""
+        value = consts.one_of(self.machine.space, [json.loads(text)], "")
+        return state._replace(seen=tuple(sorted({*state.seen, value})), unread=False)
 
     def _whichever_names(self, state: at.InObject) -> bytes | None:
         """What completes an object: the same whichever other names were taken, unless it writes
@@ -170,6 +215,9 @@ class Closing:
             if text is not None:
                 progress = (following.met & ~state.met).bit_count()
                 members.append((-progress, key + self.colon + text, following))
+        if plan.all_some & ~state.met and not any(progress for progress, _, _ in members):
+            # no other member brings one nearer that meets a rule
+            members = [member for member in members if member[2].seen & missing]
         if not members:
             return None
         _, text, following = min(members, key=lambda m: (m[0], len(m[1]), m[1]))
@@ -198,9 +246,9 @@ class Closing:
                     yield _quoted(name), value, following
 
     def _new_name(self, names: Strings, taken: frozenset[str]) -> str | None:
-        return next(
-            (n for n in islice(_some_names(names), len(taken) + 64) if n not in taken), None
-        )
+        # a name may come twice, as one of its kind and as one of all
+        some = islice(_some_names(names), 2 * len(taken) + 64)
+        return next((name for name in some if name not in taken), None)
 
     def _in_key(self, frame: Frame) -> bytes | None:
         """The rest of the key, its value, and what must follow."""
@@ -289,6 +337,8 @@ def _some_names(names: Strings) -> Iterator[str]:
                 if target in names.dfa.live and len(following) < 4096:
                     following.append((target, text + _printable(names, cls, samples[cls])))
         frontier = following
+    # of finitely many, one of each kind may not be enough
+    yield from filter(names.contains, names.dfa.words())
 
 
 def _printable(names: Strings, cls: int, sample: int) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agentrt.schema.algebra.arrays import ArrayPlan
-from agentrt.schema.algebra.cardinality import count as cardinality
 from agentrt.schema.algebra.cardinality import surely
-from agentrt.schema.algebra.consts import together
+from agentrt.schema.algebra.different import enough, unlike
 from agentrt.schema.machine import states as at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from agentrt.schema.algebra.arrays import Item
     from agentrt.schema.algebra.shapes import ArrayShape
     from agentrt.schema.algebra.space import Expr
     from agentrt.schema.machine.frames import Configuration, Frame
@@ -64,38 +64,23 @@ class Items:
             counts = plan.after(state.counts, way)
             if counts is None:
                 continue
-            value = self._unlike(way.value, state.seen)
+            value = unlike(self.machine.space, way.value, state.seen)
             # where there are more than were seen, the rest need not be worked out to be some
-            enough = surely(self.machine.space, way.value, len(state.seen) + 1)
-            if state.seen and not enough and not self.machine.nonempty(value):
+            some = surely(self.machine.space, way.value, len(state.seen) + 1)
+            if state.seen and not some and not self.machine.nonempty(value):
                 continue
             index = state.position + 1
             if plan.hi is None:
                 index = min(index, state.node.uniform_from + 1)
-            if self.completable(state.node, index, counts, state.seen):
-                yield (
-                    value,
-                    state._replace(
-                        phase="after", position=index, counts=counts, unread=plan.unique
-                    ),
-                )
+            following = state._replace(
+                phase="after", position=index, counts=counts, unread=plan.unique
+            )
+            if self.completable(following, way):
+                yield value, following
 
-    def completable(
-        self, node: ArrayNode, index: int, counts: tuple[int, ...], seen: tuple[Expr, ...]
-    ) -> bool:
-        plan = node.plan
-        if not plan.completable(index, counts):
-            return False
-        if not plan.unique or index >= plan.lo or not plan.ways(index):
-            return True
-        # seen lacks the item just begun: one more of its kind is used up
-        space, value = self.machine.space, plan.ways(index)[0].value
-        if surely(space, value, plan.lo):
-            return True
-        rest = self._unlike(value, seen)
-        return cardinality(space, rest, plan.lo + 1) >= plan.lo - len(seen)
-
-    def _unlike(self, value: Expr, seen: tuple[Expr, ...]) -> Expr:
-        """The values that were not seen."""
-        space = self.machine.space
-        return space.all_of([value, space.negation(together(space, seen))]) if seen else value
+    def completable(self, state: at.InArray, begun: Item | None = None) -> bool:
+        """Whether the array can be finished; the item begun is not yet among those seen."""
+        plan = state.node.plan
+        return plan.completable(state.position, state.counts) and (
+            not plan.unique or enough(plan, state.counts, state.seen, begun)
+        )

@@ -269,8 +269,8 @@ class Machine:
                     out.setdefault(byte, []).append(at.InText(text, first))
         for shape in values.arrays:
             node = self.array(shape)
-            if self.items.completable(node, 0, node.plan.start(), ()):
-                state = at.InArray(node, "open", 0, node.plan.start())
+            state = at.InArray(node, "open", 0, node.plan.start())
+            if self.items.completable(state):
                 out.setdefault(0x5B, []).append(state)
         for shape in values.objects:
             node = self.object(shape)

@@ -350,6 +350,22 @@ def of_words(words: Iterable[str]) -> Dfa:
     return _minimal_tree(children, ends)
 
 
+def of_word(text: str) -> Dfa:
+    """The automaton of one text: the table of `of_words`, written down at once."""
+    if text.startswith("\0"):  # the states come in another order
+        return of_words([text])
+    spend(len(text))
+    symbols = alphabet(chars(c) for c in set(text))
+    rows: list[Row] = []
+    for i, c in enumerate(text):
+        row = [1] * symbols.size
+        row[symbols.class_of(ord(c))] = i + 2
+        rows.append(tuple(row))
+    rows.append((1,) * symbols.size)
+    rows.insert(1, (1,) * symbols.size)
+    return Dfa(symbols, tuple(rows), frozenset({len(text) + 1 if text else 0}))
+
+
 def _minimal_tree(children: list[dict[str, int]], ends: set[int]) -> Dfa:
     """Shares equal subtrees bottom up: linear in the tree, where refinement is not."""
     letters = sorted({c for kids in children for c in kids})

@@ -48,7 +48,7 @@ class Budget:
 
     def plan(self, configuration: Configuration) -> list[int]:
         """The tokens of a short way to complete the text."""
-        return self.vocabulary.segment(self.closing.of(configuration))
+        return self.vocabulary.segment(self.closing.completion(configuration))
 
     def cost(self, configuration: Configuration) -> int:
         """How many tokens completing the text takes."""

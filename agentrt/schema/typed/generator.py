@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ByteSize
@@ -19,7 +20,7 @@ from agentrt.schema.typed.dates import BOUNDS, bound_patterns, zone_of
 from agentrt.schema.typed.decimals import decimal_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from pydantic_core import CoreSchema, core_schema
 
@@ -134,15 +135,35 @@ class Strict(GenerateJsonSchema):
         return found
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
-        """Keys are strings of JSON: those of other types are written as such."""
-        found = super().dict_schema(schema)
+        return self._with_keys(schema, super().dict_schema(schema))
+
+    def ordered_dict_schema(self, schema: core_schema.OrderedDictSchema) -> JsonSchemaValue:
+        return self._with_keys(schema, super().ordered_dict_schema(schema))
+
+    def frozendict_schema(self, schema: core_schema.FrozenDictSchema) -> JsonSchemaValue:
+        return self._with_keys(schema, super().frozendict_schema(schema))
+
+    def counter_schema(self, schema: core_schema.CounterSchema) -> JsonSchemaValue:
+        return self._with_keys(schema, super().counter_schema(schema))
+
+    def _with_keys(self, schema: Mapping[str, Any], found: JsonSchemaValue) -> JsonSchemaValue:
         if "patternProperties" in found:
             return {**found, "additionalProperties": False}
         keys = schema.get("keys_schema")
-        if keys is not None:
-            names = found.get("propertyNames", self.generate_inner(keys))
-            found["propertyNames"] = _as_key(names)
-        return found
+        return found if keys is None else {**found, "propertyNames": self._keys(keys)}
+
+    def _keys(self, keys: Any) -> JsonSchemaValue:
+        """The strings that keys are read from: those of other types are written as such."""
+        match keys["type"]:
+            case "nullable":  # no key is read as None
+                return self._keys(keys["schema"])
+            case "union":
+                choices = [c[0] if isinstance(c, tuple) else c for c in keys["choices"]]
+                return {"anyOf": [self._keys(choice) for choice in choices]}
+            case "literal" | "enum":
+                return {"enum": _keys_read(keys)}
+            case _:
+                return _as_key(self.generate_inner(keys))
 
     def set_schema(self, schema: core_schema.SetSchema) -> JsonSchemaValue:
         return _hashable_items(super().set_schema(schema))
@@ -236,7 +257,8 @@ def _hashable_items(found: JsonSchemaValue) -> JsonSchemaValue:
 
 def _as_key(names: JsonSchemaValue) -> JsonSchemaValue:
     """The strings that keys of these values are written as."""
-    if names.get("type") in ("integer", "number", "boolean"):
+    parts = (names, *names.get("allOf", ()))
+    if any(part.get("type") in ("integer", "number", "boolean") for part in parts):
         return {
             "type": "string",
             "contentMediaType": "application/json",
@@ -259,6 +281,18 @@ def _only_read(schema: CoreSchema, found: JsonSchemaValue) -> JsonSchemaValue:
             "", f"none of {given!r:.100} is read back from JSON", "give values that JSON has"
         )
     return found if "const" in found else {**found, "enum": kept}
+
+
+def _keys_read(keys: Any) -> list[str]:
+    """Of an enum or a Literal, the keys that are read as one of its values."""
+    given = keys["expected"] if keys["type"] == "literal" else keys["members"]
+    values = [each.value if isinstance(each, Enum) else each for each in given]
+    texts = [v if isinstance(v, str) else json.dumps(v, default=str) for v in values]
+    reader = SchemaValidator({"type": "dict", "keys_schema": keys})
+    kept = [text for text in dict.fromkeys(texts) if _is_read(reader, {text: None})]
+    if not kept:
+        raise SchemaError("", f"none of {values!r:.100} is read from a key", "give keys of text")
+    return kept
 
 
 def _is_read(reader: SchemaValidator, value: Any) -> bool:

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from agentrt.schema.limits import spend
-from agentrt.schema.regex.dfa import UNIVERSAL, Dfa, of_words
+from agentrt.schema.regex.dfa import UNIVERSAL, Dfa, of_word, of_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -68,6 +68,20 @@ class Strings:
             return False
         return self.dfa is None or self.dfa.matches(text)
 
+    def count(self, limit: int) -> int:
+        """How many texts there are, or `limit` if that many or more."""
+        if self.is_empty:
+            return 0
+        dfa = self.dfa
+        if dfa is None:
+            return limit if self.hi != 0 else min(1, limit)
+        if dfa.longest is None and (self.hi is None or self.hi > limit):
+            return limit
+        if self.lo or self.hi is not None:
+            most = dfa.longest if self.hi is None else self.hi
+            dfa = dfa.intersection(of_lengths(self.lo, most or 0))
+        return dfa.count_words(limit)
+
     def words(self, limit: int) -> list[str] | None:
         """Every text of the set where there are at most `limit`, else None."""
         if self.dfa is None:
@@ -93,7 +107,7 @@ def words(texts: Collection[str]) -> Strings:
 @lru_cache(maxsize=4096)
 def _word(text: str) -> Strings:
     """Of one text alone: where items must differ, those of the ones so far come again and again."""
-    return Strings(of_words([text]))
+    return Strings(of_word(text))
 
 
 @lru_cache(maxsize=4096)

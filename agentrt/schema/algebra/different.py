@@ -1,0 +1,91 @@
+"""Arrays whose items must differ: whether there are as many different values as must still come.
+
+Told exactly where at most one rule counts some of them and where kinds, if they are several, share
+no value or have more than there are items. The rest is refused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+from typing import TYPE_CHECKING
+
+from agentrt.errors import SchemaError
+from agentrt.schema.algebra.cardinality import count, endless
+from agentrt.schema.algebra.consts import together
+from agentrt.schema.limits import current_pointer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from agentrt.schema.algebra.arrays import ArrayPlan, Counts, Item
+    from agentrt.schema.algebra.shapes import Values
+    from agentrt.schema.algebra.space import Expr, Space
+
+Seen = tuple["Expr", ...]
+"""Sets of one value each: the items so far."""
+
+
+def unlike(space: Space, value: Expr, seen: Seen) -> Expr:
+    """The values that were not seen."""
+    return space.all_of([value, space.negation(together(space, seen))]) if seen else value
+
+
+def enough(plan: ArrayPlan, counts: Counts, seen: Seen = (), begun: Item | None = None) -> bool:
+    """Whether an array can be finished with values not seen, and without that of the item begun.
+
+    `counts` are those after that item. Raises SchemaError where it is not told.
+    """
+    if plan.contains:
+        return _counted(plan, counts, seen, begun)
+    left = plan.lo - len(seen)
+    if left <= (begun is not None):
+        return True
+    space, uniform = plan.space, plan.uniform_from
+    alike: dict[Values, Expr] = {}
+    kinds: Counter[Expr] = Counter()
+    for i in range(min(len(seen), uniform), min(plan.lo, uniform + 1)):
+        item = plan.shape.item(i)
+        places = 1 if i < uniform else plan.lo - max(len(seen), uniform)
+        kinds[alike.setdefault(space.normal(item), item)] += places
+    if len(kinds) == 1:
+        return count(space, unlike(space, next(iter(kinds)), seen), left) >= left
+    few = {kind for kind in kinds if count(space, kind, plan.lo) < plan.lo}
+    if not seen and begun is None and _overlap(plan, few, kinds):
+        raise _untold("uniqueItems over a few values that differ by position is not told apart")
+    return all(count(space, unlike(space, kind, seen), kinds[kind]) >= kinds[kind] for kind in few)
+
+
+def _overlap(plan: ArrayPlan, few: Iterable[Expr], kinds: Iterable[Expr]) -> bool:
+    """Whether a value of one of the few may be one of another kind."""
+    pairs = product(few, kinds)
+    return any(a is not b and plan.nonempty(plan.space.all_of((a, b))) for a, b in pairs)
+
+
+def _counted(plan: ArrayPlan, counts: Counts, seen: Seen, begun: Item | None) -> bool:
+    """Of one rule: enough that match it, and enough in all with as many as may."""
+    space = plan.space
+    places = range(plan.uniform_from + 1)
+    if all(endless(space, way.value) for i in places for way in plan.ways(i)):
+        return True
+    rule, *others = plan.contains
+    if others or plan.uniform_from:
+        raise _untold("uniqueItems over a few values that rules count apart is not told apart")
+    counted, base = counts[0], plan.shape.rest
+    most = plan.lo + rule.lo + 1
+    taken = (begun is not None and begun.counted[0], begun is not None and not begun.counted[0])
+    matching = count(space, unlike(space, space.all_of((base, rule.item)), seen), most) - taken[0]
+    if matching < rule.lo - counted:
+        return False
+    left = plan.lo - len(seen) - sum(taken)
+    usable = matching if rule.hi is None else min(matching, rule.hi - counted)
+    if usable >= left:
+        return True
+    rest = space.all_of((base, space.negation(rule.item)))
+    return usable + count(space, unlike(space, rest, seen), most) - taken[1] >= left
+
+
+def _untold(reason: str) -> SchemaError:
+    return SchemaError(
+        current_pointer(), reason, "use items of one kind and one rule, or drop uniqueItems"
+    )
