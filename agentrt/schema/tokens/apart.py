@@ -40,6 +40,12 @@ class Apart:
         self._hanging: Cache[int, list[int]] = Cache(_MOST_KEPT)
         self._endless: Cache[tuple[Expr, int], bool] = Cache(_MOST_KEPT)
 
+    def opening(self, place: Configuration) -> list[int]:
+        """The tokens that may open an array and begin a second item in it."""
+        inside = all(_in_json_string(bare(frame.state)) for frame in place.frames)
+        where = "in an array that it opened" + (" after a string" if inside else "")
+        return self.vocabulary.trie.two_items(where)
+
     def hanging(self, place: Configuration, mask: np.ndarray) -> list[int]:
         """The tokens of a mask that may hang on which items were seen: `place` is without a tape,
         and the mask is its."""

@@ -67,7 +67,7 @@ class Masks:
         mask = self._joined(bases, tokens)
         tried = self._rewriting(configuration)
         if self.machine.tells_items_apart:
-            tried += self.vocabulary.trie.two_items("in an array that it opened")
+            tried += self.apart.opening(configuration)
         return self._without(mask, configuration, tried)
 
     def _inside(self, configuration: Configuration) -> tuple[list[Base], list[int]]:

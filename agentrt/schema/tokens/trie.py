@@ -23,6 +23,7 @@ _ESCAPED_KEY = re.compile(rb'\\..*"', re.DOTALL)
 _TWO_ITEMS = {
     "anywhere": rb"",
     "in an array that it opened": rb"\[.*",
+    "in an array that it opened after a string": rb'".*\[.*',
     "from within a string": rb'".*',
     "from within a string nested in the item": rb'"\s*[}\]].*',
     "from within a key": rb'"\s*:.*',
