@@ -38,6 +38,7 @@ class Apart:
         self.machine = machine
         self.vocabulary = vocabulary
         self._hanging: Cache[int, list[int]] = Cache(_MOST_KEPT)
+        self._clear: Cache[tuple[int, int], bool] = Cache(_MOST_KEPT)
         self._endless: Cache[tuple[Expr, int], bool] = Cache(_MOST_KEPT)
 
     def opening(self, place: Configuration) -> list[int]:
@@ -51,19 +52,29 @@ class Apart:
         and the mask is its."""
         found = self._hanging.get(place.number)
         if found is None:
-            tried = self.vocabulary.trie.two_items(_where(place))
-            found = [t for t in tried if has_bit(mask, t) and not self._is_clear(place, t)]
+            found = [
+                token
+                for token in self.vocabulary.trie.two_items(_where(place))
+                if has_bit(mask, token) and not any(self._is_clear(f, token) for f in place.frames)
+            ]
             self._hanging.keep(place.number, found)
         return found
 
-    def _is_clear(self, place: Configuration, token: int) -> bool:
-        """Whether a token that may come may come whatever items were seen."""
+    def _is_clear(self, frame: Frame, token: int) -> bool:
+        """Whether a token may come after one frame alone, whatever items were seen."""
+        key = frame.number, token
+        found = self._clear.get(key)
+        if found is None:
+            found = self._clear.keep(key, self._runs_clear(frame, token))
+        return found
+
+    def _runs_clear(self, frame: Frame, token: int) -> bool:
         text = self.vocabulary.tokens[token] or b""
         _, _, after = text.partition(b",")
         if b"," in after or b"]" in after:
             return False  # the item that it begins may have ended, and need not be the last begun
-        reached = self.machine.run(place, text)
-        return reached is not None and any(self._goes_on(frame) for frame in reached.frames)
+        reached = self.machine.run(self.machine.store.configuration([frame]), text)
+        return reached is not None and any(self._goes_on(f) for f in reached.frames)
 
     def _goes_on(self, frame: Frame) -> bool:
         """Whether a frame stands whatever items were seen, the last of which a token has just
