@@ -19,6 +19,7 @@ PIECES = r"""
     [] [[ ]] [[], ],[ ],[] ],["a "],[" ]],[[ ],[1 [1, 1] ]},{" "]},{"
     {} {" "} }} },{ },{" },{} "},{" "},{"a":" {},{} "}, "},{"a":"b"} ,{ ,{" ,{"a":1} ,{"a":[
     "a":1 "a":" "b":" ":" ":1 ":[ ":{" ","b":" ,"b":1 1,"b
+    ":[1,1 ":[1,2
     1, ,1 ,2 1,2 1,1 ,1, 12 ,- null true false ,null null, ,true ,[1] 1},{"a":1 1}, 1},
 """
 
@@ -109,6 +110,15 @@ def test_no_token_is_allowed_that_repeats_an_item_and_none_is_missed(
             matcher.accept(_chosen(sorted(found), crossing, rng))
         if matcher.is_finished:
             validator.validate(json.loads(matcher.text))
+
+
+def test_a_token_that_leaves_a_key_and_opens_an_array_repeats_no_item(crossing: Vocabulary) -> None:
+    matcher = compile_schema(needing(a=unique({"enum": [1, 2]})), crossing).matcher(jump=False)
+    for piece in (b'{"', b"a"):
+        matcher.accept(crossing.tokens.index(piece))
+    found = {crossing.tokens[i] for i in _allowed(matcher, crossing)}
+    assert b'":[1,2' in found
+    assert b'":[1,1' not in found
 
 
 def _allowed(matcher: GrammarMatcher, vocabulary: Vocabulary) -> set[int]:
