@@ -133,8 +133,13 @@ class ObjectPlan:
 
     def obligations(self, i: int) -> int:
         """The rules that the value of known name i could meet."""
-        return sum(
-            1 << j for j, some in enumerate(self.shape.some) if some.names.contains(self.names[i])
+        return self._obligations[i]
+
+    @cached_property
+    def _obligations(self) -> tuple[int, ...]:
+        rules = [(1 << j, some.names) for j, some in enumerate(self.shape.some)]
+        return tuple(
+            sum(bit for bit, names in rules if names.contains(name)) for name in self.names
         )
 
     def class_obligations(self, cls: NameClass) -> int:

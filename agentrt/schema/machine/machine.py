@@ -122,7 +122,11 @@ class Machine:
             return configuration.following[byte]
         except KeyError:
             pass
-        frames = [f for frame in configuration.frames for f in self.after(frame, byte)]
+        if len(configuration.frames) == 1 and configuration.tape is None:
+            # what the frame leads to is kept here: kept there too, it would be so twice
+            frames = list(self._after(configuration.frames[0], byte))
+        else:
+            frames = [f for frame in configuration.frames for f in self.after(frame, byte)]
         found = unique.settled(self, frames, configuration.tape, byte) if frames else None
         configuration.following[byte] = found
         return found

@@ -54,8 +54,6 @@ class _Swept:
 
 
 _Place = tuple["Dfa", int, Flags]
-_Closed = list[tuple[int, "Node"]]
-"""Places in the tree of bytes after a closing quote, with the number of characters before it."""
 
 
 class Leaves:
@@ -67,7 +65,8 @@ class Leaves:
         self._special: dict[Flags, SpecialTokens] = {}
         self._tables: Cache[Dfa, Table] = Cache(_MOST_TABLES)
         self._swept: Cache[_Place, _Swept] = Cache(_MOST_SWEPT)
-        self._closings: Cache[_Place, _Closed] = Cache(_MOST_KEPT)
+        self._closings: Cache[_Place, np.ndarray] = Cache(_MOST_KEPT)
+        self._afters: Cache[tuple[Flags, bytes], Node | None] = Cache(_MOST_KEPT)
         self._leaves: Cache[tuple[Dfa, int, Flags, int, int | None], Leaf] = Cache(_MOST_KEPT)
 
     def of(self, text: StringText, state: Within) -> Leaf:
@@ -85,9 +84,16 @@ class Leaves:
         return self._after(dfa, state, text.codec)
 
     def _after(self, dfa: Dfa, state: Within, codec: Codec) -> Node | None:
-        closed = self._closed(dfa, state.dfa, codec)
-        last = FAR if state.hi is None else state.hi
-        return self.trie.merged(node for read, node in closed if state.lo <= read <= last)
+        special, closed = self._special_of(codec), self._closed(dfa, state.dfa, codec)
+        if state.lo or state.hi is not None:
+            read = special.closing.depth[special.closing.ends]
+            closed = closed & (read >= state.lo) & (read <= (FAR if state.hi is None else state.hi))
+        key = _flags(codec), closed.tobytes()
+        try:
+            return self._afters[key]
+        except KeyError:
+            nodes = [special.closed[i] for i in np.flatnonzero(closed)]
+            return self._afters.keep(key, self.trie.merged(nodes))
 
     def places(self, text: StringText, state: Within) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The plain tokens that stay within, the DFA state that each leads to, and the number of
@@ -154,15 +160,14 @@ class Leaves:
         # one more than _NEVER is nothing
         return _Swept(short, max(int((short + np.uint16(1)).max()) - 1, 0))
 
-    def _closed(self, dfa: Dfa, start: int, codec: Codec) -> _Closed:
+    def _closed(self, dfa: Dfa, start: int, codec: Codec) -> np.ndarray:
+        """Of each way that tokens close a string, whether the text may end there (bool)."""
         key = (dfa, start, _flags(codec))
         found = self._closings.get(key)
         if found is None:
-            special = self._special_of(codec)
-            at, depth = special.tree.sweep(self._table(dfa), start), special.tree.depth
-            found = self._closings.keep(
-                key, [(int(depth[n]), node) for n, node in special.closed if at[n] in dfa.accepting]
-            )
+            table, tree = self._table(dfa), self._special_of(codec).closing
+            at = tree.sweep(table, start)
+            found = self._closings.keep(key, table.accepting[at[tree.ends]])
         return found
 
     # -- where the bounds say which DFA states will do -------------------------------------------

@@ -10,6 +10,7 @@ from agentrt.schema.cache import Cache
 from agentrt.schema.machine import states as at
 from agentrt.schema.machine.abstract import Abstraction
 from agentrt.schema.machine.texts import StringText, Within
+from agentrt.schema.tokens.apart import Apart, bare
 from agentrt.schema.tokens.bits import clear_bits, has_bit, set_bits
 from agentrt.schema.tokens.names import Base, Names
 from agentrt.schema.tokens.parts import Parts
@@ -37,9 +38,9 @@ class Masks:
         self.abstraction = Abstraction(machine, vocabulary.trie.longest)
         self.parts = Parts(machine, vocabulary.trie)
         self.names = Names(self.parts, vocabulary.trie, self._follow)
+        self.apart = Apart(machine, vocabulary)
         self._known: Cache[int, np.ndarray] = Cache(_MOST_KEPT)
         self._made: Cache[_Making, _Made] = Cache(_MOST_KEPT)
-        self._differing: Cache[int, bool] = Cache(_MOST_KEPT)
         self._followed: Cache[tuple[int, int], list[int]] = Cache(_MOST_FOLLOWED)
 
     @property
@@ -57,15 +58,16 @@ class Masks:
     def _mask(self, configuration: Configuration) -> np.ndarray:
         if configuration.tape is not None:
             # the same wherever else the frames are the same, but for what begins another item
-            mask = self.of(self.machine.store.configuration(configuration.frames))
-            return self._without(mask, configuration, self._two_items(configuration))
+            place = self.machine.store.configuration(configuration.frames)
+            mask = self.of(place)
+            return self._without(mask, configuration, self.apart.hanging(place, mask))
         bases, tokens = self._inside(configuration)
         if self.machine.may_end(configuration):
             tokens.extend(self.vocabulary.eos_ids)
         mask = self._joined(bases, tokens)
         tried = self._rewriting(configuration)
         if self.machine.tells_items_apart:
-            tried += self.vocabulary.trie.two_items("in an array that it opened")
+            tried += self.apart.opening(configuration)
         return self._without(mask, configuration, tried)
 
     def _inside(self, configuration: Configuration) -> tuple[list[Base], list[int]]:
@@ -127,7 +129,7 @@ class Masks:
         trie = self.vocabulary.trie
         tried = list(trie.later_key)
         for frame in configuration.frames:
-            state = _bare(frame.state)
+            state = bare(frame.state)
             if isinstance(state, at.InOtherKey):
                 tried += trie.escaped_key
             elif isinstance(state, at.InObject) and state.phase != "after":
@@ -135,45 +137,6 @@ class Masks:
                 if state.others:
                     tried += trie.first_key
         return tried
-
-    def _two_items(self, configuration: Configuration) -> list[int]:
-        """The tokens that may end an item and begin one that was seen."""
-        strings = not self._strings_differ(configuration)
-        states = [_bare(frame.state) for frame in configuration.frames]
-        if all(isinstance(s, at.InOtherKey | at.InKnownKey) for s in states):
-            where = "from within a key"
-        elif not all(_in_json_string(s) for s in states):
-            where = "anywhere"
-        else:
-            above = [f.parents.frames for f in configuration.frames if f.parents]
-            apart = any(_tells_items_apart(f.state) for frames in above for f in frames)
-            where = "from within a string" + ("" if apart else " nested in the item")
-        return self.vocabulary.trie.two_items(where, strings=strings)
-
-    def _strings_differ(self, configuration: Configuration) -> bool:
-        """Whether in each array around whose items must differ, any string that the next item can
-        begin with can become endlessly many: then it need not be one that was seen, and there is
-        always a next."""
-        found = self._differing.get(configuration.number)
-        if found is None:
-            found = all(
-                self._next_string_is_free(frame.state)
-                and (frame.parents is None or self._strings_differ(frame.parents))
-                for frame in configuration.frames
-            )
-            self._differing.keep(configuration.number, found)
-        return found
-
-    def _next_string_is_free(self, state: object) -> bool:
-        state = _bare(state)
-        if not isinstance(state, at.InArray) or not _tells_items_apart(state):
-            return True
-        strings = [
-            each
-            for way in state.node.plan.ways(state.position)
-            for each in self.machine.space.normal(way.value).strings
-        ]
-        return bool(strings) and all(each.is_free for each in strings)
 
     # -- frames --------------------------------------------------------------------------------
 
@@ -288,17 +251,3 @@ def _text(state: object) -> tuple[StringText, Within]:
     assert isinstance(text, StringText)
     assert isinstance(state.at, Within)
     return text, state.at
-
-
-def _in_json_string(state: object) -> bool:
-    if isinstance(state, at.InText) and isinstance(state.text, StringText):
-        return state.text.codec.json
-    return isinstance(state, at.InOtherKey | at.InKnownKey)
-
-
-def _tells_items_apart(state: object) -> bool:
-    return isinstance(state, at.InArray) and state.node.plan.unique
-
-
-def _bare(state: object) -> object:
-    return state.inner if isinstance(state, at.Spaces | at.Expect) else state

@@ -122,6 +122,13 @@ class Table:
         return found
 
     @cached_property
+    def accepting(self) -> np.ndarray:
+        """Whether each state accepts (bool)."""
+        accepting = np.zeros(len(self.dfa.rows), dtype=bool)
+        accepting[list(self.dfa.accepting)] = True
+        return accepting
+
+    @cached_property
     def left(self) -> np.ndarray:
         """The fewest characters from each state to an accepting one; FAR where there is no way."""
         left = np.full(len(self.dfa.rows), FAR, dtype=np.int32)
@@ -162,14 +169,14 @@ class SpecialTokens:
 
     `numbers[i]` ends at node `ends[i]` of the tree. `partial` are the nodes after which tokens end
     within a character, with what that may still become. `closed` are the places in the tree of
-    bytes after a closing quote, with the node that it stands at.
+    bytes after a closing quote, `closing` the tree of what is written before it.
     """
 
     def __init__(self, root: Node, codec: Codec) -> None:
         texts: dict[str, int] = {"": 0}
         whole: list[tuple[int, int]] = []
         partial: list[tuple[int, Ranges, tuple[int, ...]]] = []
-        closed: list[tuple[int, Node]] = []
+        closed: list[tuple[str, Node]] = []
         stack: list[tuple[Node, Pending | None, str]] = [(root, None, "")]
         while stack:
             node, pending, text = stack.pop()
@@ -178,7 +185,7 @@ class SpecialTokens:
                 if found is None:
                     continue
                 if found == CLOSE:
-                    closed.append((texts.setdefault(text, len(texts)), child))
+                    closed.append((text, child))
                 elif isinstance(found, Pending):
                     if child.tokens:
                         number = texts.setdefault(text, len(texts))
@@ -196,4 +203,5 @@ class SpecialTokens:
         self.partial = [(ends[number], ranges) for number, ranges, _ in partial]
         self.partial_counts = [len(tokens) for *_, tokens in partial]
         self.partial_tokens = np.array([t for p in partial for t in p[2]], dtype=np.int64)
-        self.closed = [(ends[number], node) for number, node in closed]
+        self.closed = [node for _, node in closed]
+        self.closing = CharTree([text for text, _ in closed])

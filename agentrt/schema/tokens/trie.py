@@ -23,13 +23,13 @@ _ESCAPED_KEY = re.compile(rb'\\..*"', re.DOTALL)
 _TWO_ITEMS = {
     "anywhere": rb"",
     "in an array that it opened": rb"\[.*",
+    "in an array that it opened after a string": rb'".*\[.*',
     "from within a string": rb'".*',
     "from within a string nested in the item": rb'"\s*[}\]].*',
     "from within a key": rb'"\s*:.*',
 }
 """What a token that ends one item and begins another holds before the comma, by where it stands."""
 _ITEM = rb',\s*(?:["\-0-9tfn\[{]|\Z)'
-_ITEM_BUT_STRING_BEGUN = rb',\s*(?!"[^"]*\Z)["\-0-9tfn\[{]'
 _MOST_JOINED = 10_000
 
 
@@ -99,7 +99,7 @@ class Trie:
         self.tokens = tokens
         self.root = Node()
         self._joined: Cache[tuple[int, ...], Node] = Cache(_MOST_JOINED)
-        self._two_items: dict[tuple[str, bool], list[int]] = {}
+        self._two_items: dict[str, list[int]] = {}
         for number, token in enumerate(tokens):
             if token is not None:
                 self.root.insert(token, number)
@@ -190,15 +190,13 @@ class Trie:
         """The tokens that may end a key after an escape."""
         return self._matching(_ESCAPED_KEY)
 
-    def two_items(self, where: str, *, strings: bool = True) -> list[int]:
+    def two_items(self, where: str) -> list[int]:
         """The tokens that may end one item and begin another, standing where one of `_TWO_ITEMS`
-        says; less those that only begin a string, without `strings`."""
-        key = (where, strings)
-        found = self._two_items.get(key)
+        says."""
+        found = self._two_items.get(where)
         if found is None:
-            begun = _ITEM if strings else _ITEM_BUT_STRING_BEGUN
-            pattern = re.compile(_TWO_ITEMS[where] + begun, re.DOTALL)
-            found = self._two_items[key] = self._matching(pattern)
+            pattern = re.compile(_TWO_ITEMS[where] + _ITEM, re.DOTALL)
+            found = self._two_items[where] = self._matching(pattern)
         return found
 
     def _matching(self, pattern: re.Pattern[bytes]) -> list[int]:
