@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import numpy as np
+
 from agentrt.errors import GenerationFailed, InvalidRequest, Retry, UsageError
 from agentrt.generation import FinishReason
 from agentrt.programs.arguments import check_kind, check_text, wrong
@@ -170,4 +172,5 @@ async def objection(check: Callable[[T], Any] | None, value: T) -> str | None:
         raise
     except ValueError as error:
         return str(error)
-    return "it does not pass the check." if verdict is False else None
+    is_no = isinstance(verdict, bool | np.bool_) and not verdict
+    return "it does not pass the check." if is_no else None

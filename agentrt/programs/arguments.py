@@ -61,9 +61,11 @@ def check_kind(given: Any, *, but_first: Any = None) -> None:
 
 
 def check_name(name: str, given: Any) -> None:
-    """A text that is not empty."""
+    """A text that is not empty, and that can be shown: no half surrogate pairs, no zero bytes."""
     if not isinstance(given, str) or not given:
         raise wrong(name, given, "a text that is not empty")
+    if not given.isprintable():
+        raise wrong(name, given, "a text of printable characters")
 
 
 def check_function(name: str, given: Any, wanted: str) -> None:

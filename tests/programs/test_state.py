@@ -8,6 +8,7 @@ from typing import Annotated
 
 import anyio
 import anyio.lowlevel
+import numpy as np
 import pytest
 from pydantic import AfterValidator, BaseModel, Field
 
@@ -216,6 +217,8 @@ async def test_a_check_sends_its_reason_back_and_only_what_passes_is_kept(
         with pytest.raises(AnswerRejected) as failure:
             await s.copy().gen(check=lambda _: False, retries=1)
         assert len(failure.value.attempts) == 2
+        with pytest.raises(AnswerRejected):
+            await s.copy().gen(check=lambda _: np.bool_(False), retries=1)
 
 
 def _even(value: int) -> int:
