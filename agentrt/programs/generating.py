@@ -81,15 +81,19 @@ class Asking:
             return self
         return replace(self, until=time.monotonic() + self.timeout)
 
-    def within(self, runtime: Runtime, prompt: Sequence[int]) -> Asking:
+    def within(
+        self, runtime: Runtime, prompt: Sequence[int], constraint: Constraint | None
+    ) -> Asking:
         """The same with `max_tokens` named: what the context has left, if that is less than usual.
 
-        Where nothing is left it stays as usual, for the runtime to refuse the prompt.
+        It is the least that an answer takes where less is left, for the runtime to refuse the
+        prompt as too long by so much.
         """
         left = runtime.context_length - len(prompt)
-        if self.params.max_tokens is not None or not 0 < left < MAX_TOKENS:
+        if self.params.max_tokens is not None or left >= MAX_TOKENS:
             return self
-        return replace(self, params=self.params.model_copy(update={"max_tokens": left}))
+        most = max(left, _least(constraint))
+        return replace(self, params=self.params.model_copy(update={"max_tokens": most}))
 
     def less(self, tokens: int) -> Asking:
         """The same with fewer output tokens to go."""
@@ -124,7 +128,7 @@ async def generated(
     runtime: Runtime, prompt: Sequence[int], answer: Answer[T], asking: Asking
 ) -> Result[T]:
     """Asks until the text reads as a value. Raises AnswerRejected with every attempt."""
-    asking = asking.within(runtime, prompt)
+    asking = asking.within(runtime, prompt, answer.grammar)
     whole = await completed(runtime, prompt, answer.grammar, asking)
     return await mended(runtime, prompt, answer, asking, whole)
 
@@ -176,8 +180,7 @@ async def granted(
     constraint: Constraint | None, asking: Asking
 ) -> AsyncGenerator[tuple[Grant, Call]]:
     """What a call may take of the budgets around it, and its arguments within them."""
-    at_least = max(constraint.min_tokens, 1) if constraint is not None else 1
-    async with reserved(asking.max_tokens, at_least, asking.seconds_left) as grant:
+    async with reserved(asking.max_tokens, _least(constraint), asking.seconds_left) as grant:
         yield (
             grant,
             Call(
@@ -187,6 +190,11 @@ async def granted(
                 namespace=asking.namespace,
             ),
         )
+
+
+def _least(constraint: Constraint | None) -> int:
+    """The fewest tokens an answer can be written in."""
+    return max(constraint.min_tokens, 1) if constraint is not None else 1
 
 
 @asynccontextmanager

@@ -335,7 +335,7 @@ class State(Conversation):
         before = self._transcript
         answer = await answer_of(kind, self.runtime.vocabulary, regex=regex)
         with self._asked_from(before) as prompt:
-            asking = asking.within(self.runtime, prompt)
+            asking = asking.within(self.runtime, prompt, answer.grammar)
             async with granted(answer.grammar, asking) as (grant, call):
                 running = self.runtime.stream(prompt, constraint=answer.grammar, **call)
                 async with counted(grant, running, asking):
