@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
 from pydantic import ValidationError
 
 from agentrt.generation import Completion, FinishReason
-from agentrt.programs.answers import check_whole
+from agentrt.programs.answers import check_whole, warn_if_closed
 from agentrt.programs.budget import reserved
 from agentrt.programs.repair import Repairs
 from agentrt.trace import SpanKind, attributes, span
@@ -156,6 +156,7 @@ async def mended(
                 more = await completed(runtime, [*prompt, *kept], resumed, asking.less(len(kept)))
                 whole = _spliced(runtime, whole, len(kept), more)
         else:
+            warn_if_closed(answer, whole)
             return Result(value, whole.text, whole, tuple(repairs.attempts))
 
 
