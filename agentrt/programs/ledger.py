@@ -43,8 +43,9 @@ class Ledger:
     An input is known by the program's name and source, its options and what a `partial` binds, the
     model, the input's own JSON, and how many equal ones came before it. What the program calls or
     closes over, and the object that a method is of, are not looked at: begin a new file when those
-    have changed. Raises InvalidRequest for a program without a return type, or whose results
-    JSON cannot hold, and for a file that is something else.
+    have changed. A set in an input has another order, and so another JSON, in every process: give
+    lists. Raises InvalidRequest for a program without a return type, or whose results JSON cannot
+    hold, and for a file that is something else.
     """
 
     def __init__(self, path: str | Path, program: Callable[..., Any]) -> None:
