@@ -270,8 +270,11 @@ class IntegrityError(AgentrtError, AssertionError):
     """
 
 
-class Retry(AgentrtError):
-    """For validators to raise: `reason` goes back to the model, which answers again."""
+class Retry(AgentrtError, ValueError):
+    """For validators to raise: `reason` goes back to the model, which answers again.
+
+    A ValueError, so that Pydantic takes it from a field's validator, as the reason of a repair.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import reprlib
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
 
 from agentrt.errors import GenerationFailed, InvalidRequest, Retry, UsageError
 from agentrt.generation import FinishReason
@@ -158,6 +162,43 @@ def check_whole(answer: Answer[Any], completion: Completion) -> None:
         )
 
 
+def warn_if_closed(answer: Answer[Any], completion: Completion) -> None:
+    """Warns of an object or a list that its tokens ran out for: its end is what was shortest.
+
+    Where the limit forbade nothing, as of a type whose values all fit, there is nothing to tell.
+    """
+    is_over = completion.finish_reason is FinishReason.LENGTH
+    if answer.grammar is None or not is_over or completion.text[:1] not in ("{", "["):
+        return
+    count = len(completion.token_ids)
+    if answer.schema is not None and _was_hurried(answer.grammar, completion):
+        warnings.warn(
+            f"the answer for {answer.wanted} came to its limit of {count} tokens: what it ends "
+            "with is as short as can be, and may be anything; bound its lists and texts, as by "
+            "Field(max_length=8), or raise max_tokens",
+            stacklevel=_frames_of_ours(),
+        )
+
+
+def _was_hurried(grammar: Grammar, completion: Completion) -> bool:
+    """Whether there was anything that only the limit forbade."""
+    matcher = grammar.matcher()
+    for at, token in enumerate(completion.token_ids):
+        hurried, free = matcher.next(len(completion.token_ids) - at), matcher.next()
+        if not np.array_equal(hurried.mask, free.mask):
+            return True
+        matcher.accept(token)
+    return False
+
+
+def _frames_of_ours() -> int:
+    """How far up the stack the caller of this package is, seen from who asks."""
+    frame, count = inspect.currentframe(), 0
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("agentrt."):
+        frame, count = frame.f_back, count + 1
+    return count
+
+
 async def objection(check: Callable[[T], Any] | None, value: T) -> str | None:
     """Why `check` will not have a value; None where it will."""
     if check is None:
@@ -170,4 +211,5 @@ async def objection(check: Callable[[T], Any] | None, value: T) -> str | None:
         raise
     except ValueError as error:
         return str(error)
-    return "it does not pass the check." if verdict is False else None
+    is_no = isinstance(verdict, bool | np.bool_) and not verdict
+    return "it does not pass the check." if is_no else None

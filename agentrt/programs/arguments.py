@@ -48,7 +48,11 @@ def check_text(name: str, given: Any) -> str:
 
 
 def check_kind(given: Any, *, but_first: Any = None) -> None:
-    """A type, not its name; `but_first` is what was given for the text that it is read from."""
+    """A type: not its name, nor a function, which Pydantic would call with what was written.
+
+    `but_first` is what was given for the text that it is read from."""
+    if inspect.isroutine(given):
+        raise wrong("kind", given, "a type, or a JSON schema as a dict; functions are tools")
     if not isinstance(given, str):
         return
     if isinstance(but_first, type):
@@ -61,9 +65,11 @@ def check_kind(given: Any, *, but_first: Any = None) -> None:
 
 
 def check_name(name: str, given: Any) -> None:
-    """A text that is not empty."""
+    """A text that is not empty, and that can be shown: no half surrogate pairs, no zero bytes."""
     if not isinstance(given, str) or not given:
         raise wrong(name, given, "a text that is not empty")
+    if not given.isprintable():
+        raise wrong(name, given, "a text of printable characters")
 
 
 def check_function(name: str, given: Any, wanted: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, Unpack
@@ -195,7 +196,8 @@ async def _denial(asked: _Asked) -> str | None:
     """Why a call may not run; None where it may."""
     if asked.tool.approve is None:
         return None
-    verdict = await called(asked.tool.approve, asked.tool, asked.arguments)
+    given = deepcopy(asked.arguments)  # what runs is what was written, whatever it does to its own
+    verdict = await called(asked.tool.approve, asked.tool, given)
     if isinstance(verdict, str):
         return verdict
     return None if verdict else "the call was not approved"

@@ -44,14 +44,14 @@ async def extract(
     **options: Unpack[GenOptions],
 ) -> Any: ...
 async def extract(
-    kind: Any,
+    kind: type[T],
     text: str,
     *,
     instructions: str | None = None,
     examples: Sequence[tuple[str, Any]] = (),
     verbatim: bool = False,
     **options: Unpack[GenOptions],
-) -> Any:
+) -> T:
     """The object of a type (or JSON schema) that a text tells of.
 
         invoice = await extract(Invoice, text)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
 from pydantic import ValidationError
 
 from agentrt.generation import Completion, FinishReason
-from agentrt.programs.answers import check_whole
+from agentrt.programs.answers import check_whole, warn_if_closed
 from agentrt.programs.budget import reserved
 from agentrt.programs.repair import Repairs
 from agentrt.trace import SpanKind, attributes, span
@@ -81,15 +81,19 @@ class Asking:
             return self
         return replace(self, until=time.monotonic() + self.timeout)
 
-    def within(self, runtime: Runtime, prompt: Sequence[int]) -> Asking:
+    def within(
+        self, runtime: Runtime, prompt: Sequence[int], constraint: Constraint | None
+    ) -> Asking:
         """The same with `max_tokens` named: what the context has left, if that is less than usual.
 
-        Where nothing is left it stays as usual, for the runtime to refuse the prompt.
+        It is the least that an answer takes where less is left, for the runtime to refuse the
+        prompt as too long by so much.
         """
         left = runtime.context_length - len(prompt)
-        if self.params.max_tokens is not None or not 0 < left < MAX_TOKENS:
+        if self.params.max_tokens is not None or left >= MAX_TOKENS:
             return self
-        return replace(self, params=self.params.model_copy(update={"max_tokens": left}))
+        most = max(left, _least(constraint))
+        return replace(self, params=self.params.model_copy(update={"max_tokens": most}))
 
     def less(self, tokens: int) -> Asking:
         """The same with fewer output tokens to go."""
@@ -124,7 +128,7 @@ async def generated(
     runtime: Runtime, prompt: Sequence[int], answer: Answer[T], asking: Asking
 ) -> Result[T]:
     """Asks until the text reads as a value. Raises AnswerRejected with every attempt."""
-    asking = asking.within(runtime, prompt)
+    asking = asking.within(runtime, prompt, answer.grammar)
     whole = await completed(runtime, prompt, answer.grammar, asking)
     return await mended(runtime, prompt, answer, asking, whole)
 
@@ -152,6 +156,7 @@ async def mended(
                 more = await completed(runtime, [*prompt, *kept], resumed, asking.less(len(kept)))
                 whole = _spliced(runtime, whole, len(kept), more)
         else:
+            warn_if_closed(answer, whole)
             return Result(value, whole.text, whole, tuple(repairs.attempts))
 
 
@@ -176,8 +181,7 @@ async def granted(
     constraint: Constraint | None, asking: Asking
 ) -> AsyncGenerator[tuple[Grant, Call]]:
     """What a call may take of the budgets around it, and its arguments within them."""
-    at_least = max(constraint.min_tokens, 1) if constraint is not None else 1
-    async with reserved(asking.max_tokens, at_least, asking.seconds_left) as grant:
+    async with reserved(asking.max_tokens, _least(constraint), asking.seconds_left) as grant:
         yield (
             grant,
             Call(
@@ -187,6 +191,11 @@ async def granted(
                 namespace=asking.namespace,
             ),
         )
+
+
+def _least(constraint: Constraint | None) -> int:
+    """The fewest tokens an answer can be written in."""
+    return max(constraint.min_tokens, 1) if constraint is not None else 1
 
 
 @asynccontextmanager

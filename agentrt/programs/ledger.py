@@ -8,21 +8,19 @@ answers, but nothing that runs.
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import sqlite3
 from collections import Counter
 from contextlib import contextmanager
 from functools import partial
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Self, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import anyio
-from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
-from agentrt.errors import InvalidRequest, NoRuntime, StorageError
-from agentrt.runtime.runtime import current_runtime
+from agentrt.errors import InvalidRequest, StorageError
+from agentrt.programs.identity import identity_of, results_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -42,16 +40,18 @@ _TABLE = "CREATE TABLE IF NOT EXISTS finished (key BLOB PRIMARY KEY, result TEXT
 class Ledger:
     """The finished inputs of one program.
 
-    An input is known by the program's name and source, the model, the input's own JSON, and how
-    many equal ones came before it. What the program calls is not looked at: begin a new file when
-    that has changed. Raises InvalidRequest for a program without a return type, or whose results
-    JSON cannot hold, and for a file that is something else.
+    An input is known by the program's name and source, its options and what a `partial` binds, the
+    model, the input's own JSON, and how many equal ones came before it. What the program calls or
+    closes over, and the object that a method is of, are not looked at: begin a new file when those
+    have changed. A set in an input has another order, and so another JSON, in every process: give
+    lists. Raises InvalidRequest for a program without a return type, or whose results JSON cannot
+    hold, and for a file that is something else.
     """
 
     def __init__(self, path: str | Path, program: Callable[..., Any]) -> None:
         self._path = path
-        self._results = _results_of(program)
-        self._salt = _identity(program)
+        self._results = results_of(program)
+        self._salt = identity_of(program)
         self._seen: Counter[bytes] = Counter()
         self._file: sqlite3.Connection | None = None
 
@@ -155,44 +155,3 @@ class Ledger:
             raise StorageError(f"{self._path} cannot be written or read: {error}") from error
         except sqlite3.DatabaseError as error:
             raise InvalidRequest(f"{self._path} is no database to resume from: {error}") from error
-
-
-def _results_of(program: Callable[..., Any]) -> TypeAdapter[Any]:
-    function = plain(program)
-    name = getattr(program, "__qualname__", repr(program))
-    try:
-        # Alone: the types of what it takes may be there for type checkers only.
-        returned = SimpleNamespace(__annotations__={"return": function.__annotations__["return"]})
-        names = getattr(function, "__globals__", {})
-        return TypeAdapter(get_type_hints(returned, names, include_extras=True)["return"])
-    except KeyError:
-        raise InvalidRequest(
-            f"resume= keeps results by their type, and {name} has no return type; annotate it"
-        ) from None
-    except (NameError, PydanticUserError) as error:
-        raise InvalidRequest(f"resume= cannot keep what {name} returns: {error}") from error
-
-
-def _identity(program: Callable[..., Any]) -> str:
-    function = plain(program)
-    try:
-        source = inspect.getsource(function)
-    except (OSError, TypeError):  # typed into an interpreter, or not a function
-        source = ""
-    bound = (program.args, program.keywords) if isinstance(program, partial) else None
-    return repr((function.__qualname__, source, to_json(bound, fallback=repr), _model()))
-
-
-def plain(program: Callable[..., Any]) -> Any:
-    """The function that does the work: of a program, its body."""
-    while isinstance(program, partial):
-        program = program.func
-    function = inspect.unwrap(program)
-    return function if inspect.isroutine(function) else type(function).__call__
-
-
-def _model() -> str:
-    try:
-        return current_runtime().model_name
-    except NoRuntime:
-        return ""

@@ -28,7 +28,8 @@ from agentrt.programs.arguments import (
     wrong,
 )
 from agentrt.programs.combine import branching, uncancelled
-from agentrt.programs.ledger import Ledger, plain
+from agentrt.programs.identity import plain
+from agentrt.programs.ledger import Ledger
 from agentrt.programs.places import Place, here
 from agentrt.programs.progress import MapProgress
 from agentrt.trace import SpanKind, span

@@ -108,6 +108,11 @@ class Program(Generic[P, T]):
             **{**self._defaults, **defaults},
         )
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """What it was made with beside its body: its defaults, and the limits of its budget."""
+        return {**self._defaults, "budget": self._budget and repr(self._budget)}
+
     def sync(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Runs it to its end from code that is not async, also where an event loop runs already.
 

@@ -157,7 +157,8 @@ class State(Conversation):
 
         A type or a JSON schema (a dict) is written as compact JSON, valid by construction, and
         `max_tokens` (512 unless given) never cuts it; a text that was cut says so in
-        `s.result(name).completion.finish_reason`. A field that the type's own validators refuse is
+        `s.result(name).completion.finish_reason`, and a warning tells of an object or a list that
+        its limit made end. A field that the type's own validators refuse is
         asked for again, up to `repairs` times (3). `check` is a function, sync or async, of the
         value: by raising Retry or ValueError with a reason, or returning False, it has the model
         told why and asked again, up to `retries` times; only the accepted answer stays in the
@@ -335,7 +336,7 @@ class State(Conversation):
         before = self._transcript
         answer = await answer_of(kind, self.runtime.vocabulary, regex=regex)
         with self._asked_from(before) as prompt:
-            asking = asking.within(self.runtime, prompt)
+            asking = asking.within(self.runtime, prompt, answer.grammar)
             async with granted(answer.grammar, asking) as (grant, call):
                 running = self.runtime.stream(prompt, constraint=answer.grammar, **call)
                 async with counted(grant, running, asking):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, get_type_hints, overload
 
@@ -34,11 +35,12 @@ OnError = Literal["model", "raise"]
 MOST_THREADS = 40
 """Sync tools that run at the same time in one event loop; those left behind do not count."""
 
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _limiter: anyio.lowlevel.RunVar[anyio.CapacityLimiter] = anyio.lowlevel.RunVar("agentrt_tools")
 
 Approve = Callable[["Tool[..., Any]", dict[str, Any]], Any]
-"""Asked before a call with the tool and its arguments, sync (then in a thread) or async: True lets
-it run; False, or a text that says why, does not."""
+"""Asked before a call with the tool and a copy of its arguments, sync (then in a thread) or async:
+True lets it run; False, or a text that says why, does not."""
 
 
 class Tool(Generic[P, T]):
@@ -70,6 +72,11 @@ class Tool(Generic[P, T]):
         if approve is not None:
             check_function("approve", approve, "a function of the tool and its arguments, or None")
         self.name = name or getattr(function, "__name__", type(function).__name__)
+        if inspect.isasyncgenfunction(inspect.unwrap(function)):
+            raise InvalidRequest(
+                f"the tool {self.name} is an async generator, which gives a model nothing to read; "
+                "return a list of what it yields"
+            )
         signature = signature_of(function, self.name)
         functools.update_wrapper(self, function)
         self.description = signature.summary if description is None else description
@@ -232,11 +239,17 @@ def as_text(value: object) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def steady_repr(value: object) -> str:
+    """Its repr, less the address that objects without one of their own have in it: what a model
+    is told, and so its answer, is then the same in every run."""
+    return _ADDRESS.sub("", repr(value))
+
+
 def _as_json(value: object) -> str:
     try:
-        return to_json(value, fallback=repr).decode()
+        return to_json(value, fallback=steady_repr).decode()
     except PydanticSerializationError:  # such as half a surrogate pair in a text
-        return json.dumps(value, default=repr, ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(value, default=steady_repr, ensure_ascii=False, separators=(",", ":"))
 
 
 def describe_tools(tools: Sequence[AnyTool]) -> str:

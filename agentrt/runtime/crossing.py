@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.lowlevel
 
-from agentrt.errors import AgentrtError
+from agentrt.errors import AgentrtError, InvalidRequest
 from agentrt.generation import Usage
 from agentrt.threads import Loop
 
@@ -74,16 +74,22 @@ class Reply:
 
     async def next_chunk(self) -> Chunk | None:
         """The next piece of a stream, or None when it has ended well. Raises what stopped it."""
-        while not self._chunks and self._finished is None:
-            await self._wait()
         await anyio.lowlevel.checkpoint()
-        if self._chunks:
-            return self._chunks.popleft()
-        self._take_outcome()
-        return None
+        while not self._chunks:
+            if self._finished is not None:
+                self._take_outcome()
+                return None
+            await self._wait()
+        return self._chunks.popleft()  # at once: other tasks may be reading as well
 
     async def _wait(self) -> None:
-        self._news = anyio.Event()
+        if Loop.current() != self.loop:
+            raise InvalidRequest(
+                "this was begun on another event loop, and its news come there; read it where it "
+                "was begun"
+            )
+        if self._news.is_set():  # else another task waits already, for the same news
+            self._news = anyio.Event()
         await self._news.wait()
 
     def _take_outcome(self) -> Completion:

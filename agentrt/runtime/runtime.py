@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import atexit
 import contextvars
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -32,7 +33,16 @@ if TYPE_CHECKING:
     from agentrt.schema import Vocabulary
     from agentrt.trace.engines import Tree
 
-_current: contextvars.ContextVar[Runtime | None] = contextvars.ContextVar("agentrt", default=None)
+
+@dataclass(eq=False, slots=True)
+class _Inside:
+    """One time that a runtime was entered, and what that was inside of."""
+
+    runtime: Runtime
+    around: _Inside | None
+
+
+_current: contextvars.ContextVar[_Inside | None] = contextvars.ContextVar("agentrt", default=None)
 _process: Runtime | None = None  # serves whoever is inside of none
 _stand_in: StandIn | None = None  # of every runtime that is made now
 
@@ -42,7 +52,8 @@ def current_runtime() -> Runtime:
 
     Raises NoRuntime where there is neither.
     """
-    runtime = _current.get() or _process
+    inside = _current.get()
+    runtime = _process if inside is None else inside.runtime
     if runtime is None:
         raise NoRuntime(
             "no runtime is open here; wrap the call in `async with agentrt.Runtime():`, or open "
@@ -90,12 +101,13 @@ class Runtime:
             model, options = self._answered_by, {**options, "trace": False}  # a replay is no run
         self.config = make_config(config, options)
         self._life = Lifecycle(partial(open_model, model, self.config), self.config)
-        self._token: contextvars.Token[Runtime | None] | None = None
+        self._inside: _Inside | None = None
         self._trace: RuntimeTrace | None = None
 
     async def __aenter__(self) -> Self:
         await self._life.enter()
-        self._token = _current.set(self)
+        self._inside = _Inside(self, _current.get())
+        _current.set(self._inside)
         self._trace = self._served.trace
         self._trace.enter()
         return self
@@ -106,13 +118,24 @@ class Runtime:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._token is not None:
-            with suppress(ValueError):  # left in another context than entered, as fixtures are
-                _current.reset(self._token)
-            self._token = None
+        self._step_out()
         if self._trace is not None:  # also of one that was closed inside the block
             self._trace.exit()
         await self._life.leave(error)
+
+    def _step_out(self) -> None:
+        """No longer is what runs here inside this runtime; inside others that were entered since it
+        is still. Where it was entered in another context, as fixtures are, nothing can be done."""
+        left, self._inside = self._inside, None
+        inner = _current.get()
+        if left is None:
+            return
+        if inner is left:
+            _current.set(left.around)
+        while inner is not None:
+            if inner.around is left:
+                inner.around = left.around
+            inner = inner.around
 
     def open(self) -> Self:
         """Opens it without a block, for a notebook or a script, as the runtime of the process.

@@ -373,3 +373,16 @@ async def test_half_a_surrogate_pair_in_a_result_does_not_end_the_program() -> N
         s.user("?")
         await call_tools(s, [broken])
         assert await s.gen() == "Seen."
+
+
+async def test_who_approves_a_call_cannot_change_it() -> None:
+    def approve(_: Any, arguments: dict[str, Any]) -> bool:
+        arguments["a"] = 40
+        return True
+
+    careful = tool(name="add", approve=approve)(add)
+    async with answering({"?": ADD}):
+        s = State()
+        s.user("?")
+        [done] = await call_tools(s, [careful])
+        assert done.value == 3

@@ -13,18 +13,22 @@ from dataclasses import dataclass
 from datetime import date
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, create_model
 
 import agentrt
 from agentrt import (
+    Budget,
     Failed,
     InvalidRequest,
     RunError,
     Runtime,
+    State,
     StorageError,
+    program,
 )
 from agentrt.programs import ledger
 from agentrt.testing import ScriptedModel
@@ -110,6 +114,66 @@ async def test_what_a_partial_binds_counts(tmp_path: Path) -> None:
         work = functools.partial(add, by=by)
         assert await agentrt.map(work, [1], resume=tmp_path / "run.db") == [1 + by]
     assert done == [1, 2]
+
+
+async def test_what_a_partial_binds_is_known_again(tmp_path: Path) -> None:
+    """By what it is, and not by where it lies in memory; and a type by its fields."""
+
+    class Place:
+        pass
+
+    async def at(x: int, *bound: object) -> int:
+        done.append(x)
+        return x
+
+    def same() -> tuple[object, ...]:
+        return Place(), lambda: 0, functools.partial(double, 2), Item, list[Item]
+
+    file = tmp_path / "run.db"
+    for _ in range(2):
+        work = functools.partial(_swapped, at, *same())
+        assert await agentrt.map(work, [1], resume=file) == [1]
+    assert done == [1]
+    for fields in ({"name": (str, ...)}, {"name": (str, ...), "more": (str, "")}):
+        kind = create_model("Row", **fields)  # pyright: ignore
+        await agentrt.map(functools.partial(_swapped, at, kind), [1], resume=file)
+    assert done == [1, 1, 1]
+
+
+async def _swapped(work: Any, *bound: Any) -> int:
+    return await work(bound[-1], *bound[:-1])
+
+
+async def test_what_extract_gives_is_kept_by_the_type_it_was_asked_for(tmp_path: Path) -> None:
+    item = Item(name="tea", day=date(2026, 2, 3))
+    file = tmp_path / "run.db"
+    reply = {Item: item.model_dump_json(), dict: '{"name":"tea"}', Colour: '"red"'}
+    schema = {"properties": {"name": {"type": "string"}}, "required": ["name"]}
+    for kind, wanted in ((Item, item), (schema, {"name": "tea"}), (Colour, Colour.RED)):
+        text = reply[dict if isinstance(kind, dict) else kind]
+        for model in (ScriptedModel.replying(text), ScriptedModel.replying("no reply")):
+            async with Runtime(model):
+                work = functools.partial(agentrt.extract, kind)
+                assert await agentrt.map(work, ["a page"], resume=file) == [wanted]
+    with pytest.raises(InvalidRequest, match="no return type"):
+        await agentrt.map(agentrt.extract, ["a page"], resume=file)  # pyright: ignore
+
+
+async def test_a_program_with_other_options_begins_anew(tmp_path: Path) -> None:
+    @program(max_tokens=3)
+    async def name(s: State, thing: str) -> str:
+        s.text(thing)
+        return await s.gen()
+
+    async with Runtime(ScriptedModel.babbling()):
+        for work, length in (
+            (name, 3),
+            (name.using(max_tokens=5), 5),
+            (functools.partial(name.using(max_tokens=6)), 6),
+            (name.using(max_tokens=5, budget=Budget(tokens=4)), 4),
+        ):
+            [found] = await agentrt.map(work, ["a cat"], resume=tmp_path / "run.db")
+            assert len(found) == length
 
 
 async def test_results_that_json_cannot_give_back_are_refused(tmp_path: Path) -> None:

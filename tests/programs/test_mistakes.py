@@ -43,6 +43,8 @@ async def test_a_type_is_not_given_by_name(scripted: Scripted) -> None:
     async with scripted("7"):
         with pytest.raises(InvalidRequest, match="kind='int'; give the type itself"):
             await State().gen("int")  # type: ignore[call-overload]
+        with pytest.raises(InvalidRequest, match="give a type"):
+            await State().gen(lambda: 1)
         with pytest.raises(InvalidRequest, match="there is nothing to extract from"):
             extract_sync(int, "")
 

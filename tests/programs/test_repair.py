@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from agentrt import AnswerRejected, SchemaError, State
+from agentrt import AnswerRejected, Retry, SchemaError, State
 from tests.programs.conftest import Scripted
 from tests.programs.replies import mending
 
@@ -114,3 +114,14 @@ async def test_attempts_and_usage_of_an_answer_that_could_not_be_mended(
         kept = len('{"a":')
         least = sum(map(len, texts)) - 2 * kept  # what two repairs kept was written once
         assert least <= s.usage.output_tokens <= least + len(texts)
+
+
+async def test_a_validator_may_raise_retry_as_well(scripted: Scripted) -> None:
+    def long(text: str) -> str:
+        if len(text) < 3:
+            raise Retry("it is short")
+        return text
+
+    kind = dict[Literal["a"], Annotated[str, AfterValidator(long)]]
+    value, pointers = await repaired(scripted, kind, '{"a":"x"}', '{"a":"xyz"}')
+    assert (value, pointers) == ({"a": "xyz"}, ["/a"])

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import anyio
 import anyio.lowlevel
+import numpy as np
 import pytest
 from pydantic import AfterValidator, BaseModel, Field
 
@@ -216,6 +217,8 @@ async def test_a_check_sends_its_reason_back_and_only_what_passes_is_kept(
         with pytest.raises(AnswerRejected) as failure:
             await s.copy().gen(check=lambda _: False, retries=1)
         assert len(failure.value.attempts) == 2
+        with pytest.raises(AnswerRejected):
+            await s.copy().gen(check=lambda _: np.bool_(False), retries=1)
 
 
 def _even(value: int) -> int:
@@ -363,3 +366,23 @@ async def test_a_closed_runtime_leaves_no_vocabulary_behind(scripted: Scripted) 
             del s
     gc.collect()
     assert sum(ref() is not None for ref in kept) <= 1  # the first may be what others share
+
+
+@pytest.mark.parametrize(
+    ("prompt", "wanted", "too_long_by"),
+    [(140, str, 41), (140, Pair, 40 + 23), (95, Pair, 95 + 23 - 100), (99, str, None)],
+)
+async def test_a_prompt_is_too_long_by_what_the_shortest_answer_lacks(
+    scripted: Scripted, prompt: int, wanted: type[object], too_long_by: int | None
+) -> None:
+    async with scripted("a", context_length=100):
+        s = State()
+        s.text("x" * prompt)
+        if too_long_by is None:
+            assert await s.gen(wanted) == "a"
+            return
+        with pytest.raises(PromptTooLong, match=rf"(shorten it|the prompt) by {too_long_by}\b"):
+            await s.gen(wanted)
+        with pytest.raises(PromptTooLong, match=rf"(shorten it|the prompt) by {too_long_by}\b"):
+            async with s.stream(wanted) as stream:
+                await anext(stream)

@@ -6,7 +6,7 @@ import functools
 import math
 import threading
 from datetime import date
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import anyio
 import anyio.to_thread
@@ -16,6 +16,10 @@ from pydantic import BaseModel, Field
 
 from agentrt import InvalidRequest, Tool, describe_tools, tool
 from agentrt.programs import tools
+from agentrt.programs.tools import as_text
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 pytestmark = pytest.mark.anyio
 
@@ -267,3 +271,25 @@ async def test_half_a_surrogate_pair_is_read_as_such() -> None:
 
     assert await broken.call({"deep": False}) == "x\U0001f600\ufffd"
     assert await broken.call({"deep": True}) == '{"a":["\ufffd"]}'
+
+
+def test_an_async_generator_is_no_tool() -> None:
+    async def pages(query: str) -> AsyncIterator[str]:
+        yield query
+
+    with pytest.raises(InvalidRequest, match="return a list"):
+        tool(pages)
+
+
+@pytest.mark.parametrize("name", ["", "half \ud800", "zero\0", "two\nlines"])
+def test_names_that_cannot_be_shown_are_refused(name: str) -> None:
+    with pytest.raises(InvalidRequest, match="name="):
+        tool(name=name)(google)
+
+
+def test_what_a_model_is_told_has_no_addresses_in_it() -> None:
+    class Page:
+        pass
+
+    assert as_text(Page()) == as_text(Page())
+    assert as_text([Page(), b"\xff"]) == as_text([Page(), b"\xff"])

@@ -6,13 +6,14 @@ import math
 from functools import partial
 
 import anyio
+import anyio.to_thread
 import pytest
 
-from agentrt.errors import DeadlineExceeded
+from agentrt.errors import DeadlineExceeded, InvalidRequest
 from agentrt.generation import Usage
 from agentrt.runtime.runtime import Runtime
 from agentrt.testing import ScriptedModel
-from tests.runtime.serving import Gate, settled
+from tests.runtime.serving import LONG, Gate, settled
 
 pytestmark = pytest.mark.anyio
 
@@ -112,6 +113,42 @@ async def test_breaking_out_of_a_stream_stops_it() -> None:
         steps = len(model.steps)
         await runtime.check_integrity()
         assert len(model.steps) == steps < 4000
+
+
+async def test_several_tasks_may_read_one_stream() -> None:
+    """Each piece goes to one of them, and all are told of the end."""
+    read: list[str] = []
+
+    async def reading() -> None:
+        async for chunk in stream:
+            read.append(chunk.text)
+
+    model = ScriptedModel.babbling()
+    async with Runtime(model) as runtime:
+        async with runtime.stream("go on", max_tokens=20) as stream:
+            with anyio.fail_after(LONG):
+                async with anyio.create_task_group() as group:
+                    for _ in range(3):
+                        group.start_soon(reading)
+        assert "".join(read) == stream.completion.text
+
+
+async def test_a_stream_is_not_waited_for_on_another_event_loop() -> None:
+    """Its news would never wake who waits there."""
+    gate = Gate(at_step=1)
+    async with Runtime(ScriptedModel.babbling(on_step=gate)) as runtime:
+
+        async def reading() -> None:
+            with anyio.fail_after(LONG):
+                async for _ in stream:
+                    pass
+
+        async with runtime.stream("go on", max_tokens=20) as stream:
+            await gate.reached()
+            with pytest.raises(InvalidRequest, match="another event loop"):
+                await anyio.to_thread.run_sync(anyio.run, reading)
+            gate.open()
+        await settled(runtime)
 
 
 async def test_a_stream_that_is_cancelled_stops() -> None:

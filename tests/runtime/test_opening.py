@@ -47,6 +47,18 @@ async def test_two_runtimes_in_one_process() -> None:
         current_runtime()
 
 
+async def test_runtimes_may_be_left_in_any_order() -> None:
+    one, two, three = (Runtime(ScriptedModel.babbling(i)) for i in range(3))
+    for runtime in (one, two, three):
+        await runtime.__aenter__()
+    for runtime, inside_of in ((two, three), (one, three), (three, None)):
+        await runtime.__aexit__(None, None, None)
+        if inside_of is not None:
+            assert current_runtime() is inside_of
+    with pytest.raises(NoRuntime):
+        current_runtime()
+
+
 async def test_entering_twice_at_once_opens_once() -> None:
     """The second is refused though the first has not finished loading; no engine is left over."""
     loading, go_on = threading.Event(), threading.Event()
