@@ -12,14 +12,13 @@ and quotes it; its thoughts between are those of a very small model, and are sho
 from __future__ import annotations
 
 import ast
-import asyncio
 import json
 import operator
 import re
 from collections import Counter
 from typing import Annotated, Literal
 
-from common import DATA, arguments, console, opened
+from common import DATA, arguments, console, count, opened, run, words
 from pydantic import Field
 
 from agentrt import Retry, State, Tool, program, tool
@@ -173,7 +172,11 @@ CAVEAT = (
 
 
 async def main() -> None:
-    args = arguments(__doc__, question="", turns=1)
+    args = arguments(
+        __doc__,
+        question=(words, None, "asked instead of the four that are here"),
+        turns=(count, 1, "most calls of a tool"),
+    )
     async with opened(args):
         for question in [args.question] if args.question else QUESTIONS:
             show(question, *await answer(question, args.turns))
@@ -182,4 +185,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main)
