@@ -2,11 +2,11 @@
 
     python recipes/encyclopaedia.py [--model MODEL] [--live] [--question "..."] [--turns N]
 
-There is `search`, which finds the best of twenty articles, and for a question
-with a sum in it, `calculator`, which takes that sum. Every call is one that can
-be made, because its JSON is constrained to the tools' types. The answer is a quotation: the
-likeliest of the sentences that the tools gave. The provided model mostly finds the right article
-and quotes it; its thoughts between are those of a very small model, and are shown as they are.
+There is `search`, which finds the best of twenty articles, and for a question with a sum in it,
+`calculator`, which takes that sum. Nothing is written freely: a thought names an article that there
+is, or the sum; a call is one that can be made, because its JSON is constrained to the tools' types;
+and the answer is a quotation, the likeliest of the sentences that the tools gave. So the provided
+model can only take the wrong article or the wrong sentence, and mostly takes the right ones.
 """
 
 from __future__ import annotations
@@ -79,6 +79,14 @@ def tools_for(question: str) -> list[Tool]:
     return [worked_out]
 
 
+def thoughts_on(question: str) -> str:
+    """What may be thought, as a regex: of a sum in the question, else of an article."""
+    sums = SUM.findall(question)
+    if sums:
+        return rf"I calculate ({'|'.join(map(re.escape, sums))})\."
+    return rf"I look up the article about ({'|'.join(map(re.escape, ARTICLES))})\."
+
+
 def words_of(text: str) -> set[str]:
     """The words of a text, a plural like its singular."""
     return {word.rstrip("s") for word in re.findall(r"\w+", text.lower())}
@@ -100,7 +108,7 @@ def evaluated(node: ast.expr) -> float:
 SOLVED = [
     (
         "How fast does light travel?",
-        "I look up the article about light.",
+        "I look up the article about Light.",
         search,
         {"query": "how fast light travels"},
         "Light travels 299792 kilometres in a second.",
@@ -116,7 +124,7 @@ SOLVED = [
     ),
     (
         "Who was Johannes Gutenberg?",
-        "I look up the article about the printing press.",
+        "I look up the article about Printing press.",
         search,
         {"query": "Johannes Gutenberg"},
         "Gutenberg built the printing press.",
@@ -137,7 +145,9 @@ async def answer(s: State, question: str, turns: int) -> tuple[Reacted, str]:
         s.assistant(f"Thought: {conclusion}\nNext: finish")
         s.user(f"Now the answer, in a few words, to: {asked}")
         s.assistant(known)
-    found = await react.using(max_tokens=24).on(s, question, tools_for(question), turns=turns)
+    found = await react.using(max_tokens=24).on(
+        s, question, tools_for(question), turns=turns, thoughts=thoughts_on(question)
+    )
     return found, await quoted(question, found)
 
 
@@ -166,8 +176,8 @@ def show(question: str, found: Reacted, quotation: str) -> None:
 
 
 CAVEAT = (
-    "A model of 135 million parameters finds most articles and may quote the wrong sentence of "
-    "one; its thoughts are padding. --model takes a larger one."
+    "A model of 135 million parameters finds most articles, and may quote the wrong sentence of "
+    "one. --model takes a larger one."
 )
 
 

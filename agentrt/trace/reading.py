@@ -191,7 +191,9 @@ class RecordedRun:
             (span_id,),
         ).fetchone()
         if row is None:
-            raise InvalidRequest(f"{self.path} has no span {span_id}")
+            raise InvalidRequest(
+                f"{self.path.stem} has no span {span_id}; `agentrt trace show` lists what it has"
+            )
         text, kind, parent, *times = row
         found: dict[str, Value] = json.loads(text) if text is not None else {}
         if kind in _IN_BRANCHES:

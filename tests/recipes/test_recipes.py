@@ -191,6 +191,7 @@ def test_the_encyclopaedia_is_quoted() -> None:
     question = "How many hearts does an octopus have?"
     found = recipe("encyclopaedia", "--question", question)
     assert question in found
+    assert "  thought  I look up the article about Octopus." in found
     assert re.search(r'  (search|calculator)  \{"(query|expression)":".+"\}', found)
     quotation = re.search(r"^  answer +(.+)$", found, re.MULTILINE)
     given = re.search(r"^  found +(.+)$", found, re.MULTILINE)
