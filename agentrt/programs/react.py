@@ -55,9 +55,9 @@ async def react(
     call is constrained to the tools and their arguments; with `most` above 1 it may be several,
     which run at once. What a tool raises is told to the model, unless the tool passes it up. After
     `turns` turns it answers with what it has. `kind` or `regex` is what the answer must be, and
-    the regex `thoughts`, if given, each thought, of a line: a small model that thinks freely may think
-    of anything. Raises InvalidRequest for no tools or turns, ToolFailed, ToolDenied, and what
-    `State.gen` raises.
+    the regex `thoughts`, if given, what each thought must be (one line): a small model that thinks
+    freely may think of anything. Raises InvalidRequest for no tools or turns, ToolFailed,
+    ToolDenied, and what `State.gen` raises.
     """
     check_count("turns", turns, 1)
     known = as_tools(tools)

@@ -8,7 +8,7 @@ import pytest
 
 from agentrt.cli import main
 from agentrt.errors import StorageError
-from agentrt.trace import TraceConfig, list_runs, recording
+from agentrt.trace import SpanKind, list_runs, recording, span
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,7 +83,7 @@ def test_mistakes_about_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AGENTRT_TRACE", str(tmp_path))
-    with recording(TraceConfig(folder=tmp_path)):
+    with recording(), span(SpanKind.STEP, "work"):
         pass
     [run] = list_runs(tmp_path)
     traces = ["trace", "--folder", str(tmp_path)]
@@ -93,7 +93,8 @@ def test_mistakes_about_runs(
     assert main([*traces, "show", "--search", "zebra"]) == 1
     assert capsys.readouterr().err == f"'zebra' is not in {run.path.stem}\n"
     assert main([*traces, "show", "--span", "99"]) == 2
-    assert f"{run.path.stem} has no span 99; `agentrt trace show`" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"{run.path.stem} has no span 99; `agentrt trace show {run.path.stem}` shows" in said
     assert main([*traces, "show", "--span", "1", "--view", "usage"]) == 2
     assert "--span is of --view tokens" in capsys.readouterr().err
     assert main([*traces, "export", "--to", "jsonl", "-o", str(tmp_path)]) == 2
