@@ -118,7 +118,8 @@ def _answer(run: RecordedRun, span: SpanRow) -> Recorded:
     if prompt is None:
         raise InvalidRequest(
             f"span {span.id} of {run.path.stem} has no prompt ids: it was recorded without "
-            "content, or redacted; record it again with content=True and no redact that changes its prompt"
+            "content, or redacted; record it again with content=True and no redact that changes "
+            "its prompt"
         )
     place = " > ".join(above.name for above in run.ancestors(span.id)[1:]) or "the run itself"
     outcome: Completion | AgentrtError | None = None
