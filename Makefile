@@ -16,7 +16,7 @@ HAS_COMPILER := (command -v cc || command -v gcc || command -v clang) >/dev/null
 .NOTPARALLEL:
 
 demo: model
-	@echo "Three messy pages of recipes/data/invoices, read by a model of 135 million parameters:"
+	@echo "Three messy pages (recipes/data/invoices), a model of 135 million parameters:"
 	@$(BIN)/python recipes/extract_invoices.py --live
 	@echo "More in recipes/; $(BIN)/agentrt trace shows this run again."
 
@@ -44,7 +44,7 @@ $(READY): pyproject.toml
 	@if [ -e $(UNFINISHED) ] || ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
 	  rm -rf $(VENV); $(PYTHON) -m venv $(VENV); fi
 	@touch $(UNFINISHED)
-	@echo "Setting up .venv, once: torch first, which is large, then agentrt."
+	@echo "Setting up .venv, once, in some minutes: torch, which is large, then agentrt."
 	@$(PIP) $(TORCH)
 	@$(PIP) --editable ".[dev`$(HAS_COMPILER) || echo ,compiler`]"
 	@rm $(UNFINISHED)

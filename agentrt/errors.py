@@ -262,6 +262,9 @@ class ModelCorrupt(RunError):
 class StorageError(RunError, OSError):
     """The cache folder cannot be written: the message names the folder and the cause."""
 
+    def __str__(self) -> str:
+        return self.strerror or super().__str__()  # not the number and the path once more
+
 
 class IntegrityError(AgentrtError, AssertionError):
     """agentrt's own books contradict each other (a slot with two owners, a lock nobody holds).

@@ -283,7 +283,12 @@ def by_ending(replies: Mapping[str, str]) -> Callable[[str], str]:
 def _reply_to(reply: Reply | Mapping[str, Reply] | Callable[[str], Reply], prompt: str) -> Reply:
     if callable(reply):
         return reply(prompt)
-    return reply[prompt] if isinstance(reply, Mapping) else reply
+    if not isinstance(reply, Mapping):
+        return reply
+    if prompt not in reply:
+        known = ", ".join(map(repr, reply)) or "none"
+        raise InvalidRequest(f"no reply is scripted for the prompt {prompt!r}; there are: {known}")
+    return reply[prompt]
 
 
 def _allowed(choice: int, row: SampleRow) -> int | None:

@@ -13,7 +13,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
-from common import arguments, console, opened
+from common import arguments, console, count, opened, run, words
 
 from agentrt import PromptTooLong
 from agentrt.programs import Chat
@@ -57,7 +57,10 @@ async def answer(chat: Chat, text: str) -> None:
 
 async def main() -> None:
     args = arguments(
-        __doc__, draws=True, system="You are friendly and answer in one or two sentences.", words=80
+        __doc__,
+        draws=True,
+        system=(words, "You are friendly and answer in one or two sentences.", "who the model is"),
+        words=(count, 80, "most tokens of an answer"),
     )
     async with opened(args):
         chat = Chat(args.system, max_tokens=args.words)
@@ -66,4 +69,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main)

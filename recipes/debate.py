@@ -10,12 +10,12 @@ from round to round is the part to watch.
 
 from __future__ import annotations
 
-import asyncio
-
-from common import arguments, console, opened
+from common import arguments, console, count, opened, run, words
+from rich.text import Text
 
 from agentrt.programs import debate
 
+QUESTION = "Should the main street of our town be closed to cars?"
 AGENTS = ["a shopkeeper who fears for her customers", "a doctor", "a bus driver"]
 
 CAVEAT = (
@@ -27,10 +27,10 @@ CAVEAT = (
 async def main() -> None:
     args = arguments(
         __doc__,
-        question="Should the main street of our town be closed to cars?",
-        rounds=2,
-        words=50,
-        seed=3,
+        question=(words, QUESTION, "what it is about, to be answered by yes or no"),
+        rounds=(count, 2, "how often each of the three speaks"),
+        words=(count, 50, "most tokens of a speech"),
+        seed=(int, 3, "of what is said"),
     )
     argue = debate.using(max_tokens=args.words, seed=args.seed)
     async with opened(args):
@@ -39,8 +39,10 @@ async def main() -> None:
         for number, speeches in enumerate(found.rounds, 1):
             console.print(f"\nround {number}")
             for speech in speeches:
-                console.print(f"[bold]{speech.answer:3}[/] {speech.agent}: ", end="")
-                console.print(" ".join(speech.text.split()), markup=False, style="dim")
+                said = Text(" ".join(speech.text.split()), style="dim")
+                console.print(
+                    Text.assemble((f"{speech.answer:3} ", "bold"), f"{speech.agent}: ", said)
+                )
         counts = ", ".join(f"{answer} {votes}" for answer, votes in found.votes.counts.items())
         console.print(f"\nin the end: [bold]{found.answer}[/] ({counts})")
         if args.model is None:
@@ -48,4 +50,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main)

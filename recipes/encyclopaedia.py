@@ -2,24 +2,23 @@
 
     python recipes/encyclopaedia.py [--model MODEL] [--live] [--question "..."] [--turns N]
 
-There is `search`, which finds the best of twenty articles, and for a question
-with a sum in it, `calculator`, which takes that sum. Every call is one that can
-be made, because its JSON is constrained to the tools' types. The answer is a quotation: the
-likeliest of the sentences that the tools gave. The provided model mostly finds the right article
-and quotes it; its thoughts between are those of a very small model, and are shown as they are.
+There is `search`, which finds the best of twenty articles, and for a question with a sum in it,
+`calculator`, which takes that sum. Nothing is written freely: a thought names an article that there
+is, or the sum; a call is one that can be made, because its JSON is constrained to the tools' types;
+and the answer is a quotation, the likeliest of the sentences that the tools gave. So the provided
+model can only take the wrong article or the wrong sentence, and mostly takes the right ones.
 """
 
 from __future__ import annotations
 
 import ast
-import asyncio
 import json
 import operator
 import re
 from collections import Counter
 from typing import Annotated, Literal
 
-from common import DATA, arguments, console, opened
+from common import DATA, arguments, console, count, opened, run, words
 from pydantic import Field
 
 from agentrt import Retry, State, Tool, program, tool
@@ -80,6 +79,14 @@ def tools_for(question: str) -> list[Tool]:
     return [worked_out]
 
 
+def thoughts_on(question: str) -> str:
+    """What may be thought, as a regex: of a sum in the question, else of an article."""
+    sums = SUM.findall(question)
+    if sums:
+        return rf"I calculate ({'|'.join(map(re.escape, sums))})\."
+    return rf"I look up the article about ({'|'.join(map(re.escape, ARTICLES))})\."
+
+
 def words_of(text: str) -> set[str]:
     """The words of a text, a plural like its singular."""
     return {word.rstrip("s") for word in re.findall(r"\w+", text.lower())}
@@ -101,7 +108,7 @@ def evaluated(node: ast.expr) -> float:
 SOLVED = [
     (
         "How fast does light travel?",
-        "I look up the article about light.",
+        "I look up the article about Light.",
         search,
         {"query": "how fast light travels"},
         "Light travels 299792 kilometres in a second.",
@@ -117,7 +124,7 @@ SOLVED = [
     ),
     (
         "Who was Johannes Gutenberg?",
-        "I look up the article about the printing press.",
+        "I look up the article about Printing press.",
         search,
         {"query": "Johannes Gutenberg"},
         "Gutenberg built the printing press.",
@@ -138,7 +145,9 @@ async def answer(s: State, question: str, turns: int) -> tuple[Reacted, str]:
         s.assistant(f"Thought: {conclusion}\nNext: finish")
         s.user(f"Now the answer, in a few words, to: {asked}")
         s.assistant(known)
-    found = await react.using(max_tokens=24).on(s, question, tools_for(question), turns=turns)
+    found = await react.using(max_tokens=24).on(
+        s, question, tools_for(question), turns=turns, thoughts=thoughts_on(question)
+    )
     return found, await quoted(question, found)
 
 
@@ -167,13 +176,17 @@ def show(question: str, found: Reacted, quotation: str) -> None:
 
 
 CAVEAT = (
-    "A model of 135 million parameters finds most articles and may quote the wrong sentence of "
-    "one; its thoughts are padding. --model takes a larger one."
+    "A model of 135 million parameters finds most articles, and may quote the wrong sentence of "
+    "one. --model takes a larger one."
 )
 
 
 async def main() -> None:
-    args = arguments(__doc__, question="", turns=1)
+    args = arguments(
+        __doc__,
+        question=(words, None, "asked instead of the four that are here"),
+        turns=(count, 1, "most calls of a tool"),
+    )
     async with opened(args):
         for question in [args.question] if args.question else QUESTIONS:
             show(question, *await answer(question, args.turns))
@@ -182,4 +195,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main)

@@ -11,10 +11,7 @@ critiques retell the text. Given a larger model, the same file is one.
 
 from __future__ import annotations
 
-import asyncio
-from pathlib import Path
-
-from common import DATA, arguments, console, opened
+from common import DATA, arguments, console, count, file, opened, run
 from rich.table import Table
 
 from agentrt.programs import judge_text
@@ -32,8 +29,12 @@ CAVEAT = (
 
 
 async def main() -> None:
-    args = arguments(__doc__, essay=str(DATA / "essays" / "bicycle.txt"), words=40)
-    essay = Path(args.essay).read_text(encoding="utf-8")
+    args = arguments(
+        __doc__,
+        essay=(file, DATA / "essays" / "bicycle.txt", "the text that is judged"),
+        words=(count, 40, "most tokens of a critique"),
+    )
+    essay = args.essay.read_text(encoding="utf-8")
     async with opened(args):
         found = await judge_text.using(max_tokens=args.words)(essay, DIMENSIONS)
         table = Table("dimension", "mark", "likeliest", "critique")
@@ -42,11 +43,11 @@ async def main() -> None:
             table.add_row(name, f"{rating.score:.1f}", str(rating.mode), critique.text)
         table.add_section()
         table.add_row("whole", f"{found.score:.1f}", str(found.rating.mode), found.summary)
-        console.print(f"[bold]{Path(args.essay).name}[/], marks from 1 to 10")
+        console.print(f"[bold]{args.essay.name}[/], marks from 1 to 10")
         console.print(table)
         if args.model is None:
             console.print(CAVEAT, style="dim")
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main)

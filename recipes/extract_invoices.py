@@ -12,13 +12,11 @@ too: one that is not the largest amount on its page is marked.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from common import DATA, arguments, console, opened, text_of
+from common import DATA, arguments, console, folder, opened, pages_of, run, text_of
 from pydantic import BaseModel, Field
 from rich.table import Column, Table
 
@@ -75,8 +73,8 @@ def cents(amount: str) -> int:
 
 
 async def main() -> None:
-    args = arguments(__doc__, folder=str(DATA / "invoices"))
-    pages = sorted(Path(args.folder).glob("*.html"))
+    args = arguments(__doc__, folder=(folder, DATA / "invoices", "where the pages are"))
+    pages = pages_of(args.folder)
     texts = [text_of(page) for page in pages]
     async with opened(args):
         found = await gather(
@@ -102,4 +100,4 @@ def show(pages: dict[str, str], found: Sequence[Invoice]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main)

@@ -11,10 +11,9 @@ provided model gets all ten fields of the two adverts here; where the first line
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Literal
 
-from common import DATA, arguments, console, opened, text_of
+from common import DATA, arguments, console, opened, run, text_of
 from pydantic import BaseModel, Field
 from rich.live import Live
 from rich.text import Text
@@ -82,4 +81,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main)

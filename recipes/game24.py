@@ -12,15 +12,16 @@ searches). The provided model hardly knows arithmetic: it looks at about as many
 
 from __future__ import annotations
 
-import asyncio
+import argparse
 import random
+import re
 import statistics
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from common import arguments, console, opened
+from common import arguments, console, opened, run
 from rich.table import Table
 
 from agentrt.programs import tree_of_thoughts
@@ -46,6 +47,15 @@ their result.
 Now this one.
 """
 PUZZLES = "3 3 8 8, 2 5 8 11, 1 1 1 1"
+
+
+def puzzles_in(text: str) -> list[str]:
+    """The puzzles of an option."""
+    puzzles = [puzzle.strip() for puzzle in text.split(",")]
+    for puzzle in puzzles:
+        if not re.fullmatch(r"\d{1,4}(\s+\d{1,4}){3}", puzzle):
+            raise argparse.ArgumentTypeError(f"{puzzle!r} is not four whole numbers")
+    return puzzles
 
 
 def numbers_in(text: str) -> list[Fraction]:
@@ -123,11 +133,12 @@ def at_random(numbers: Sequence[Fraction], dice: random.Random) -> tuple[int, bo
 
 
 async def main() -> None:
-    args = arguments(__doc__, puzzles=PUZZLES)
-    puzzles = [puzzle.strip() for puzzle in args.puzzles.split(",")]
+    args = arguments(
+        __doc__, puzzles=(puzzles_in, puzzles_in(PUZZLES), "four numbers each, commas between")
+    )
     table = Table("puzzle", "answer", "nodes", "nodes at random")
     async with opened(args):
-        for puzzle in puzzles:
+        for puzzle in args.puzzles:
             tree, nodes = await solve(puzzle)
             answer = "\n".join(tree.best.steps) if tree.solved else "there is none"
             dice = random.Random(0)
@@ -138,4 +149,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main)

@@ -9,11 +9,10 @@ the provided model gets all 18 fields of the six pages here.
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Annotated, Literal
 
-from common import DATA, arguments, console, opened, text_of
+from common import DATA, arguments, console, folder, opened, pages_of, run, text_of, words
 from pydantic import BaseModel, Field
 from rich.table import Table
 
@@ -51,13 +50,15 @@ async def read_page(s: State, path: str) -> Product:
 
 
 async def main() -> None:
-    args = arguments(__doc__, folder=str(DATA / "shop"), resume="")
-    pages = [str(page) for page in sorted(Path(args.folder).glob("*.html"))]
+    args = arguments(
+        __doc__,
+        folder=(folder, DATA / "shop", "where the pages are"),
+        resume=(words, None, "a file that keeps what is finished, and is made if need be"),
+    )
+    pages = [str(page) for page in pages_of(args.folder)]
     pages = [page for page in pages if not Path(page).name.startswith("index")]  # lists of links
     async with opened(args):
-        products = await agentrt.map(
-            read_page, pages, limit=4, progress=True, resume=args.resume or None
-        )
+        products = await agentrt.map(read_page, pages, limit=4, progress=True, resume=args.resume)
     table = Table("page", "name", "price", "available")
     for page, product in zip(pages, products, strict=True):
         table.add_row(Path(page).name, product.name, f"{product.price:.2f}", product.available)
@@ -65,4 +66,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main)

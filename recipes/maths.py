@@ -12,13 +12,12 @@ problems of one or two steps like these; of longer ones it knows little.
 
 from __future__ import annotations
 
-import asyncio
 import random
 import re
 from fractions import Fraction
 from itertools import permutations, product
 
-from common import arguments, console, opened
+from common import arguments, console, count, opened, run
 
 from agentrt import State, Vote, gather, program, vote
 
@@ -93,7 +92,12 @@ def show(problem: str, known: int, found: Vote[str]) -> bool:
 
 
 async def main() -> None:
-    args = arguments(__doc__, samples=3, problems=len(PROBLEMS), seed=1)
+    args = arguments(
+        __doc__,
+        samples=(count, 3, "ways in which each problem is asked"),
+        problems=(count, len(PROBLEMS), "how many of the problems"),
+        seed=(int, 1, "of the order of the solved problems"),
+    )
     problems = PROBLEMS[: args.problems]
     async with opened(args):
         found = await gather(
@@ -106,4 +110,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main)

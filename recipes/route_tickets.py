@@ -12,12 +12,11 @@ team that a person would choose, which stands beside its own.
 
 from __future__ import annotations
 
-import asyncio
 import statistics
 from functools import partial
 from typing import TYPE_CHECKING
 
-from common import arguments, console, opened
+from common import arguments, console, opened, run
 from rich.table import Table
 
 from agentrt import gather
@@ -90,4 +89,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main)

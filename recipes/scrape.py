@@ -10,7 +10,6 @@ says whether name and price stand in the page's first two lines, where this shop
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import sys
 from contextlib import nullcontext
@@ -18,7 +17,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from common import DATA, arguments, console, opened, text_of
+from common import DATA, arguments, console, file, opened, run, text_of
 from map_folder import EXAMPLES, Product
 
 from agentrt import extract, gather
@@ -61,8 +60,12 @@ def is_at_top(page: str, product: Product) -> bool:
 
 
 async def main() -> None:
-    args = arguments(__doc__, start=str(DATA / "shop" / "index.html"), out="")
-    items = crawled(Path(args.start))
+    args = arguments(
+        __doc__,
+        start=(file, DATA / "shop" / "index.html", "the page to begin at"),
+        out=(Path, None, "the CSV file to write, if not to the terminal"),
+    )
+    items = crawled(args.start)
     texts = [text_of(item) for item in items]
     async with opened(args):
         products = await gather(
@@ -77,13 +80,13 @@ async def main() -> None:
         console.print(f"{len(rows)} rows, {sure} with name and price from the top of their page")
 
 
-def write(rows: list[dict[str, object]], out: str) -> None:
+def write(rows: list[dict[str, object]], out: Path | None) -> None:
     """The rows as CSV, to a file or to the terminal."""
-    with Path(out).open("w", encoding="utf-8", newline="") if out else nullcontext(sys.stdout) as f:
+    with out.open("w", encoding="utf-8", newline="") if out else nullcontext(sys.stdout) as f:
         writer = csv.DictWriter(f, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main)

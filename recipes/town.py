@@ -11,10 +11,9 @@ person with good reason.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 
-from common import arguments, console, opened
+from common import arguments, console, count, opened, run
 
 from agentrt import State, gather, program
 
@@ -103,7 +102,11 @@ CAVEAT = (
 
 
 async def main() -> None:
-    args = arguments(__doc__, hours=4, seed=1)
+    args = arguments(
+        __doc__,
+        hours=(count, 4, "how often the three decide and talk"),
+        seed=(int, 1, "of what they say"),
+    )
     async with opened(args):
         for number in range(args.hours):
             await live(8 + 3 * number, args.seed)
@@ -112,4 +115,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main)

@@ -114,9 +114,10 @@ def load_type(given: str) -> Any:
             return plain
         path = Path(given)
         if not path.is_file():
+            lack = f"there is no file {given}" if path.suffix else f"{given!r} names no type"
             raise InvalidRequest(
-                f"{given!r} names no type; give module:Class, file.py:Class, a plain type such "
-                "as int, or a JSON schema file"
+                f"{lack}; give module:Class, file.py:Class, a plain type such as int, or a JSON "
+                "schema file"
             )
         return _schema(path.read_text(encoding="utf-8"), given)
     module = load_module(Path(where)) if where.endswith(".py") else _imported(where)
@@ -124,8 +125,17 @@ def load_type(given: str) -> Any:
     for part in name.split("."):
         found = getattr(found, part, None)
         if found is None:
-            raise InvalidRequest(f"{where} has no {name!r}")
+            raise InvalidRequest(f"{where} has no {name!r}; its classes: {_classes_of(module)}")
     return found
+
+
+def _classes_of(module: ModuleType) -> str:
+    named = (
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, type) and value.__module__ == module.__name__
+    )
+    return ", ".join(named) or "none"
 
 
 def _schema(text: str, where: str) -> Any:
@@ -160,6 +170,8 @@ def output_to(path: Path | None) -> Generator[TextIO]:
     if path is None:
         yield sys.stdout
         return
+    if path.is_dir():
+        raise InvalidRequest(f"{path} is a folder; name the file in it that is to be written")
     try:
         handle, aside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:

@@ -67,9 +67,11 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> int:
+    from agentrt.schema import compile_schema
     from agentrt.trace import recording
 
     kind = load_type(asked.type)
+    compile_schema(kind)  # a type that is refused is a mistake, not a failure of every file
     if isinstance(kind, dict) and kind.get("properties") and not kind.get("required"):
         say(
             'agentrt: the schema names no "required" properties, so that objects may leave all of '
@@ -175,23 +177,21 @@ def _schema(kind: Any) -> Any:
 
 def _check(name: str) -> None:
     """Raises InvalidRequest for a file that cannot be read, before anything is begun."""
-    if name == "-":
-        return
+    if name != "-":
+        _read(name)
+
+
+def _read(name: str) -> str:
     try:
-        with Path(name).open("rb"):
-            return
+        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
     except OSError as error:
         raise InvalidRequest(f"{name} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"{name} is no UTF-8 text: {error}") from error
 
 
 def _pages(files: Sequence[str]) -> Iterator[Page]:
     from agentrt.html import text_of_page
 
     for name in files:
-        try:
-            text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-        except OSError as error:
-            raise InvalidRequest(f"{name} cannot be read: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise InvalidRequest(f"{name} is no UTF-8 text: {error}") from error
-        yield Page(name, text_of_page(text, name))
+        yield Page(name, text_of_page(_read(name), name))

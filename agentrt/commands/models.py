@@ -19,7 +19,7 @@ _ACTIONS = {
 
 
 def add_to(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
     for name, text in _ACTIONS.items():
         action = actions.add_parser(name, help=text, description=text)
         add_json(action, "for machines")
@@ -27,7 +27,7 @@ def add_to(parser: argparse.ArgumentParser) -> None:
             action.add_argument(
                 "model", nargs="?", help="a hub id, a folder or a .gguf file (the provided one)"
             )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, action="list", json=False)
 
 
 def run(asked: argparse.Namespace) -> None:
@@ -43,7 +43,7 @@ def run(asked: argparse.Namespace) -> None:
             return
         for name, size in rows:
             print(f"{in_units(size):>8}  {name}")
-        print(f"{len(rows)} in {folder}")
+        print(f"{len(rows)} {'model' if len(rows) == 1 else 'models'} in {folder}")
         return
     files = pull(asked.model) if asked.action == "pull" else resolve(asked.model)
     facts: dict[str, Any] = {"name": files.name, "folder": str(files.folder)}

@@ -149,7 +149,11 @@ def _script(path: Path) -> Callable[..., Any]:
 
 def _no_such(path: Path, name: str | None, programs: Sequence[str]) -> InvalidRequest:
     wanted = f"{name!r}" if name else "`main` and no single program"
-    known = ", ".join(programs) or "none"
+    if not programs:
+        return InvalidRequest(
+            f"{path} has no {wanted}; make an `async def f(s: State, ...)` of it one with @program"
+        )
+    known = ", ".join(programs)
     return InvalidRequest(
         f"{path} has no {wanted}; its programs: {known}; name one as {path}:PROGRAM"
     )

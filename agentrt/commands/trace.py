@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
 def add_to(parser: argparse.ArgumentParser) -> None:
     inner = commands.add_to(parser)
-    again = inner.add_parser(
-        "replay", help="run a program again, answered from its record; exits with 1 on drift"
-    )
+    text = "run a program again, answered from its record; exits with 1 on drift"
+    again = inner.add_parser("replay", help=text, description=text)
     again.add_argument("id", metavar="RUN", help=commands.RUN)
     again.add_argument("program", nargs="*", metavar="FILE[:PROGRAM] [ARGUMENT]", help=_PROGRAM)
     again.add_argument(
@@ -39,7 +38,8 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     add_json(again, "the counts and the first drift as one JSON document")
     again.set_defaults(run=replay)
 
-    other = inner.add_parser("branch", help="generate again with something changed")
+    text = "generate again with something changed"
+    other = inner.add_parser("branch", help=text, description=text)
     other.add_argument("id", metavar="RUN", help=commands.RUN)
     other.add_argument("span", type=int, metavar="SPAN", help="a generation, by its number")
     other.add_argument("--append", metavar="TEXT", default="", help="go on from the prompt so")

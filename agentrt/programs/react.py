@@ -46,6 +46,7 @@ async def react(
     most: int = 1,
     kind: Any = str,
     regex: str | None = None,
+    thoughts: str | None = None,
 ) -> Reacted:
     """Answers a question by thinking and calling tools in turn.
 
@@ -53,8 +54,10 @@ async def react(
     each thought the model chooses, by likelihood, to act or to finish; the first time it acts. A
     call is constrained to the tools and their arguments; with `most` above 1 it may be several,
     which run at once. What a tool raises is told to the model, unless the tool passes it up. After
-    `turns` turns it answers with what it has. `kind` or `regex` is what the answer must be. Raises
-    InvalidRequest for no tools or turns, ToolFailed, ToolDenied, and what `State.gen` raises.
+    `turns` turns it answers with what it has. `kind` or `regex` is what the answer must be, and
+    the regex `thoughts`, if given, what each thought must be (one line): a small model that thinks
+    freely may think of anything. Raises InvalidRequest for no tools or turns, ToolFailed,
+    ToolDenied, and what `State.gen` raises.
     """
     check_count("turns", turns, 1)
     known = as_tools(tools)
@@ -64,7 +67,8 @@ async def react(
     finished = False
     while len(done) < turns:
         s.assistant("Thought: ")
-        thought = (await s.gen(stop=["\n"])).strip()
+        free = s.gen(stop=["\n"]) if thoughts is None else s.gen(regex=thoughts)
+        thought = (await free).strip()
         s.assistant("\nNext: ")
         if done and await s.select(["act", "finish"]) == "finish":
             finished = True

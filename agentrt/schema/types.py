@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from pydantic import PydanticUserError, TypeAdapter
-from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 
 from agentrt.errors import SchemaError
 from agentrt.schema.copying.marks import schema_from, source_of, without_source
@@ -30,6 +30,13 @@ def schema_of(kind: Any) -> dict[str, Any]:
         found = adapter(kind).json_schema(mode="validation", schema_generator=Strict)
     except (PydanticInvalidForJsonSchema, PydanticUserError, ImportError) as error:
         first = str(error).splitlines()[0]
+        if isinstance(error, PydanticSchemaGenerationError):  # its advice is for fields of models
+            raise SchemaError(
+                "",
+                f"{kind!r} is no type that Pydantic describes",
+                "make it a BaseModel, a dataclass or a TypedDict, or give int, list[str], "
+                "a Literal or the like",
+            ) from None
         raise SchemaError("", f"{kind!r} has no JSON schema: {first}") from None
     return _as_generated(found)
 

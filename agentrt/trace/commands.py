@@ -46,13 +46,15 @@ def add_to(trace: argparse.ArgumentParser) -> Subparsers:
 
     listed = _command(inner, "list", _list, "the runs there are")
     listed.add_argument("--search", metavar="TEXT", help="only those in which this occurs")
-    listed.add_argument("--limit", type=int, default=50, help="most runs (50)")
+    listed.add_argument("--limit", type=_count, default=50, metavar="N", help="most runs (50)")
     _add_json(listed, "the runs as one JSON document")
 
     show = _command(inner, "show", _show, "one run; browsed where there is a terminal")
     show.add_argument("id", nargs="?", default="latest", metavar="RUN", help=f"{RUN} (latest)")
     show.add_argument("--view", choices=_VIEWS, help="print this view instead")
-    show.add_argument("--span", type=int, action="append", help="of tokens: only these generations")
+    show.add_argument(
+        "--span", type=int, action="append", metavar="N", help="print this generation's tokens"
+    )
     show.add_argument("--search", metavar="TEXT", help="print where this occurs")
     _add_json(show, "the view, or the places, as one JSON document")
 
@@ -93,9 +95,15 @@ def opened(name: str, folder: Path | None) -> RecordedRun:
 def _command(
     subparsers: Subparsers, name: str, run: Callable[[argparse.Namespace], int], text: str
 ) -> argparse.ArgumentParser:
-    parser = subparsers.add_parser(name, help=text)
+    parser = subparsers.add_parser(name, help=text, description=text)
     parser.set_defaults(run=run)
     return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError
+    return int(text)
 
 
 def _add_json(parser: argparse.ArgumentParser, what: str) -> None:
@@ -132,6 +140,12 @@ def _list(asked: argparse.Namespace) -> int:
 
 
 def _show(asked: argparse.Namespace) -> int:
+    if asked.span is not None:
+        if asked.view not in (None, "tokens"):
+            raise InvalidRequest(
+                f"--span is of --view tokens, and --view {asked.view} was given; leave one out"
+            )
+        asked.view = "tokens"
     with opened(asked.id, asked.folder) as run:
         if asked.search is not None:
             return _print_hits(run, asked)
@@ -153,8 +167,10 @@ def _print_hits(run: RecordedRun, asked: argparse.Namespace) -> int:
     hits = list(run.search(asked.search))
     if asked.json:
         _print_json([hit_value(hit) for hit in hits])
-    else:
+    elif hits:
         _print(hits_page(run, hits))
+    else:
+        print(f"{asked.search!r} is not in {run.path.stem}", file=sys.stderr)
     return 0 if hits else 1
 
 
@@ -250,7 +266,7 @@ def _export(asked: argparse.Namespace) -> int:
             with path.open("wb") as file:
                 file.writelines(data)
         except OSError as error:
-            raise InvalidRequest(f"{path} cannot be written: {error}") from error
+            raise InvalidRequest(f"{path} cannot be written: {error.strerror}") from error
         print(f"wrote {path.absolute()} ({sized(path.stat().st_size)})", file=sys.stderr)
     return 0
 

@@ -191,7 +191,7 @@ class RecordedRun:
             (span_id,),
         ).fetchone()
         if row is None:
-            raise InvalidRequest(f"{self.path} has no span {span_id}")
+            raise InvalidRequest(f"{self.path.stem} has no span {span_id}")
         text, kind, parent, *times = row
         found: dict[str, Value] = json.loads(text) if text is not None else {}
         if kind in _IN_BRANCHES:
@@ -263,7 +263,8 @@ class RecordedRun:
     def _one(self, query: str, values: Sequence[object], missing: str) -> SpanRow:
         row = self.db.execute(query, values).fetchone()
         if row is None:
-            raise InvalidRequest(f"{self.path} has {missing}")
+            run = self.path.stem
+            raise InvalidRequest(f"{run} has {missing}; `agentrt trace show {run}` shows its spans")
         return _span(row)
 
 

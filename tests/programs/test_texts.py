@@ -193,3 +193,5 @@ async def test_react_thinks_acts_and_finishes(scripted: Scripted) -> None:
         assert (cut_short.finished, len(cut_short.turns)) == (False, 1)
         with pytest.raises(InvalidRequest, match="turns=0"):
             await react(question, [add], turns=0)
+        held = await react(question, [add], turns=1, kind=int, thoughts=r"I (count|add) [23]\.")
+        assert held.turns[0].thought in ("I add 2.", "I add 3.")

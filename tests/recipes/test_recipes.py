@@ -26,14 +26,7 @@ pytestmark = pytest.mark.model
 
 def recipe(name: str, *arguments: str) -> str:
     """What a recipe prints, in wide lines and without its usage line, which must be there."""
-    done = subprocess.run(
-        [sys.executable, f"recipes/{name}.py", *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "300", "NO_COLOR": "1"},
-    )
+    done = started(name, *arguments)
     assert done.returncode == 0, done.stderr
     used = USAGE.search(done.stdout)
     assert used is not None, done.stdout
@@ -42,11 +35,55 @@ def recipe(name: str, *arguments: str) -> str:
     return "\n".join(line for line in done.stdout.splitlines() if not USAGE.search(line))
 
 
+def started(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, f"recipes/{name}.py", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "300", "NO_COLOR": "1"},
+    )
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_says_how_it_is_run(name: str) -> None:
     """The docstring is the help: the command line is in it."""
     source = (ROOT / "recipes" / name).read_text(encoding="utf-8")
     assert f"    python recipes/{name} [--model MODEL]" in source
+
+
+MISTAKES = [
+    ("extract_invoices", "--folder", "nowhere", "there is no folder 'nowhere'"),
+    ("extract_invoices", "--folder", "recipes", "recipes has no .html pages"),
+    ("map_folder", "--folder", "nowhere", "there is no folder 'nowhere'"),
+    ("scrape", "--start", "recipes", "there is no file 'recipes'"),
+    ("encyclopaedia", "--question", " ", "it is empty"),
+    ("encyclopaedia", "--turns", "0", "'0' is no whole number from 1 on"),
+    ("game24", "--puzzles", "1 2 x 4", "'1 2 x 4' is not four whole numbers"),
+    ("essay_judge", "--essay", "nowhere.txt", "there is no file 'nowhere.txt'"),
+    ("maths", "--samples", "0", "'0' is no whole number from 1 on"),
+    ("town", "--hours", "many", "'many' is no whole number from 1 on"),
+    ("debate", "--rounds", "-1", "'-1' is no whole number from 1 on"),
+    ("chat", "--words", "0", "'0' is no whole number from 1 on"),
+    ("route_tickets", "--model", "./nowhere", "there is no file or folder"),
+]
+
+
+@pytest.mark.parametrize(("name", "option", "given", "said"), MISTAKES)
+def test_a_mistake_is_said_in_one_line(name: str, option: str, given: str, said: str) -> None:
+    done = started(name, f"{option}={given}")
+    assert done.returncode == 2
+    assert said in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_option_says_what_it_is(name: str) -> None:
+    done = started(name.removesuffix(".py"), "--help")
+    options = re.findall(r"^  (--\w+) [A-Z]+ *(.*)$", done.stdout, re.MULTILINE)
+    assert options
+    assert all(what for _, what in options), options
 
 
 INVOICES = {
@@ -154,6 +191,7 @@ def test_the_encyclopaedia_is_quoted() -> None:
     question = "How many hearts does an octopus have?"
     found = recipe("encyclopaedia", "--question", question)
     assert question in found
+    assert "  thought  I look up the article about Octopus." in found
     assert re.search(r'  (search|calculator)  \{"(query|expression)":".+"\}', found)
     quotation = re.search(r"^  answer +(.+)$", found, re.MULTILINE)
     given = re.search(r"^  found +(.+)$", found, re.MULTILINE)

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from agentrt.errors import DeadlineExceeded, GenerationFailed, InvalidRequest, PromptTooLong
+from agentrt.errors import (
+    DeadlineExceeded,
+    EngineFailed,
+    GenerationFailed,
+    InvalidRequest,
+    PromptTooLong,
+)
 from agentrt.generation import FinishReason, SamplingParams
 from agentrt.messages import Message
 from agentrt.runtime.runtime import Runtime
@@ -67,6 +73,15 @@ async def test_what_is_shared_is_computed_once() -> None:
         assert sum(model.steps) == len(prefix) + 8
         assert sorted(done) == [1] * 7 + [len(prefix) + 1]
         await settled(runtime)
+
+
+async def test_a_prompt_without_a_scripted_reply_is_said_with_those_that_have_one() -> None:
+    async with Runtime(ScriptedModel.replying({"6 x 7?": "42"})) as runtime:
+        with pytest.raises(
+            EngineFailed, match=r"no reply is scripted for the prompt '6 x 8\?'"
+        ) as no:
+            await runtime.generate("6 x 8?")
+        assert "there are: '6 x 7?'" in str(no.value)
 
 
 async def test_equal_prompts_get_equal_answers_whatever_the_pool_does() -> None:

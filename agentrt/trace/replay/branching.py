@@ -104,7 +104,7 @@ def recorded_prompt(run: RecordedRun, span_id: int) -> list[int]:
     prompt = run.texts.prompt_ids(span_id) if is_generation else None
     if prompt is None:
         raise InvalidRequest(
-            f"span {span_id} of {run.path} is no generation with its prompt; {_some(run)}"
+            f"span {span_id} of {run.path.stem} is no generation with its prompt; {_some(run)}"
         )
     return prompt
 

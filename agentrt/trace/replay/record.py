@@ -94,8 +94,8 @@ def read_record(run: RecordedRun) -> Record:
     models = sorted({runtime.model for runtime in runtimes})
     if len(models) != 1:
         raise InvalidRequest(
-            f"{run.path} has {len(models)} models ({', '.join(models) or 'no runtime was open'}); "
-            "a run of one model can be replayed"
+            f"{run.path.stem} has {len(models)} models "
+            f"({', '.join(models) or 'no runtime was open'}); a run of one model can be replayed"
         )
     spans = run.spans(kinds=(SpanKind.GENERATION, SpanKind.SELECT), limit=None)
     tools = run.spans(kinds=(SpanKind.TOOL,), limit=None)
@@ -117,8 +117,9 @@ def _answer(run: RecordedRun, span: SpanRow) -> Recorded:
     prompt = cast("Sequence[int] | None", attributes.get(names.PROMPT_IDS))
     if prompt is None:
         raise InvalidRequest(
-            f"span {span.id} of {run.path} has no prompt ids: it was recorded without content, or "
-            "redacted; record it again with content=True and no redact that changes its prompt"
+            f"span {span.id} of {run.path.stem} has no prompt ids: it was recorded without "
+            "content, or redacted; record it again with content=True and no redact that changes "
+            "its prompt"
         )
     place = " > ".join(above.name for above in run.ancestors(span.id)[1:]) or "the run itself"
     outcome: Completion | AgentrtError | None = None

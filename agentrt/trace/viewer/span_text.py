@@ -147,7 +147,7 @@ def extent_of(run: RecordedRun) -> tuple[int, int]:
         "SELECT min(started_ns), max(ended_ns), max(started_ns) FROM spans"
     ).fetchone()
     if start is None:
-        raise InvalidRequest(f"{run.path} has no span yet")
+        raise InvalidRequest(f"{run.path.stem} has no span yet")
     return start, max(stop or 0, latest, start + 1)
 
 
