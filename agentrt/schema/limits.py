@@ -84,6 +84,11 @@ def locate(pointer: str) -> None:
         limits.pointer = pointer
 
 
+def is_compiling() -> bool:
+    """Whether limits are in force: while generating there are none."""
+    return _current.get() is not None
+
+
 def current_pointer() -> str:
     limits = _current.get()
     return "" if limits is None else limits.pointer

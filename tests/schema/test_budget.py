@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from agentrt.schema import Vocabulary, compile_schema
+from benchmarks.schema_walks import wrong_walks
 
 DIGITS = [f"{i:0{width}d}".encode() for width in (2, 3) for i in range(10**width)]
 TOKENS = [
@@ -101,3 +102,12 @@ def test_strings_keep_the_tokens_from_which_they_end_in_time(
         bits = b"" if mask is None else mask.tobytes()
         found = {n for n in range(len(tokens)) if bits and bits[n // 8] >> n % 8 & 1}
         assert found == {number for number, price in prices.items() if price <= left - 1}
+
+
+@pytest.mark.parametrize("others", [{"type": "integer"}, {"type": "object", "minProperties": 2}])
+def test_names_that_are_taken_leave_room_for_dearer_ones(others: dict[str, Any]) -> None:
+    tokens = [*(bytes([b]) for b in range(256)), b'"a":', b'"b":', b'":', b'{"', b"}}"]
+    vocabulary = Vocabulary([*tokens, None], [len(tokens)])
+    schema = {"type": "object", "minProperties": 4, "additionalProperties": others}
+    grammar = compile_schema(schema, vocabulary, key_order="any")
+    assert wrong_walks(schema, grammar, count=120) == []

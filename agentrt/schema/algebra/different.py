@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from agentrt.errors import SchemaError
 from agentrt.schema.algebra.cardinality import count, endless
 from agentrt.schema.algebra.consts import together
-from agentrt.schema.limits import current_pointer
+from agentrt.schema.limits import current_pointer, is_compiling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,7 +34,8 @@ def unlike(space: Space, value: Expr, seen: Seen) -> Expr:
 def enough(plan: ArrayPlan, counts: Counts, seen: Seen = (), begun: Item | None = None) -> bool:
     """Whether an array can be finished with values not seen, and without that of the item begun.
 
-    `counts` are those after that item. Raises SchemaError where it is not told.
+    `counts` are those after that item. Raises SchemaError where it is not told while compiling.
+    While generating, where items so far narrow what an array may be, such a one is not begun.
     """
     if plan.contains:
         return _counted(plan, counts, seen, begun)
@@ -52,7 +53,7 @@ def enough(plan: ArrayPlan, counts: Counts, seen: Seen = (), begun: Item | None 
         return count(space, unlike(space, next(iter(kinds)), seen), left) >= left
     few = {kind for kind in kinds if count(space, kind, plan.lo) < plan.lo}
     if not seen and begun is None and _overlap(plan, few, kinds):
-        raise _untold("uniqueItems over a few values that differ by position is not told apart")
+        return _untold("uniqueItems over a few values that differ by position is not told apart")
     return all(count(space, unlike(space, kind, seen), kinds[kind]) >= kinds[kind] for kind in few)
 
 
@@ -70,7 +71,7 @@ def _counted(plan: ArrayPlan, counts: Counts, seen: Seen, begun: Item | None) ->
         return True
     rule, *others = plan.contains
     if others or plan.uniform_from:
-        raise _untold("uniqueItems over a few values that rules count apart is not told apart")
+        return _untold("uniqueItems over a few values that rules count apart is not told apart")
     counted, base = counts[0], plan.shape.rest
     most = plan.lo + rule.lo + 1
     taken = (begun is not None and begun.counted[0], begun is not None and not begun.counted[0])
@@ -85,7 +86,9 @@ def _counted(plan: ArrayPlan, counts: Counts, seen: Seen, begun: Item | None) ->
     return usable + count(space, unlike(space, rest, seen), most) - taken[1] >= left
 
 
-def _untold(reason: str) -> SchemaError:
-    return SchemaError(
+def _untold(reason: str) -> bool:
+    if not is_compiling():
+        return False
+    raise SchemaError(
         current_pointer(), reason, "use items of one kind and one rule, or drop uniqueItems"
     )

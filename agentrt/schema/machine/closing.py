@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from agentrt.schema.algebra import consts
 from agentrt.schema.cache import Cache
 from agentrt.schema.machine import states as at
-from agentrt.schema.machine.shortest import shortest_text
+from agentrt.schema.machine.shortest import shortest_text, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -245,9 +245,12 @@ class Closing:
                 for value, following in machine.members.after_other(state, number, name):
                     yield _quoted(name), value, following
 
-    def _new_name(self, names: Strings, taken: frozenset[str]) -> str | None:
+    def _new_name(
+        self, names: Strings, taken: frozenset[str], begun: str = "", state: int = 0
+    ) -> str | None:
+        """One that is not taken and begins so, which leads to this state of the automaton."""
         # a name may come twice, as one of its kind and as one of all
-        some = islice(_some_names(names), 2 * len(taken) + 64)
+        some = islice(_some_names(names, begun, state), 2 * len(taken) + 64)
         return next((name for name in some if name not in taken), None)
 
     def _in_key(self, frame: Frame) -> bytes | None:
@@ -281,31 +284,32 @@ class Closing:
         elif isinstance(state, at.InOtherKey):
             for parent in parents.frames:
                 if isinstance(parent.state, at.InObject):
-                    name, rest = self._other_end(state, parent.state)
-                    ways = machine.members.after_other(parent.state, state.cls, name)
-                    yield rest, [(parent, value, following) for value, following in ways]
+                    end = self._other_end(state, parent.state)
+                    if end is not None:
+                        ways = machine.members.after_other(parent.state, state.cls, end[0])
+                        yield end[1], [(parent, value, following) for value, following in ways]
 
-    def _other_end(self, state: at.InOtherKey, parent: at.InObject) -> tuple[str | None, bytes]:
-        """A name not yet taken that the key begun can become."""
-        taken = state.node.names | parent.others
-        within, rest, text = state.at, b"", state.text
-        for _ in range(len(taken) + 2):
-            end = shortest_text(state.automaton, within)
-            if end is None or text is None:
-                return None, end or b'"'
-            added = json.loads(b'"' + _whole(rest + end)) if within.pending is None else None
-            if added is None or text + added not in taken:
-                return (None if added is None else text + added), rest + end
-            following = state.automaton.step(within, 0x61) or state.automaton.step(within, 0x31)
-            if following is None:
-                return text + added, rest + end
-            rest += b"a" if state.automaton.step(within, 0x61) else b"1"
-            within = following
-        return None, rest + b'"'
-
-
-def _whole(text: bytes) -> bytes:
-    return text if text.endswith(b'"') else text + b'"'
+    def _other_end(
+        self, state: at.InOtherKey, parent: at.InObject
+    ) -> tuple[str | None, bytes] | None:
+        """A name not yet taken that the key begun can become, and what is left of it to write."""
+        end = shortest_text(state.automaton, state.at)
+        if end is None or state.text is None:
+            return None if end is None else (None, end)
+        within, rest, begun = state.at, b"", state.text
+        while within.pending is not None:  # a character begun ends as in the shortest text
+            byte = end[len(rest)]
+            found = state.automaton.codec.step(within.pending, byte)
+            following = state.automaton.step(within, byte)
+            assert following is not None
+            within, rest = following, rest + bytes([byte])
+            begun += chr(found) if isinstance(found, int) else ""
+        name = self._new_name(
+            state.automaton.strings, state.node.names | parent.others, begun, within.dfa
+        )
+        if name is None:
+            return None
+        return name, rest + written(state.automaton, name[len(begun) :]) + b'"'
 
 
 def _least(texts: list[bytes]) -> bytes | None:
@@ -316,29 +320,30 @@ def _quoted(name: str) -> bytes:
     return json.dumps(name, ensure_ascii=False).encode()
 
 
-def _some_names(names: Strings) -> Iterator[str]:
-    """Names of a class, short ones first, as many as are asked for."""
+def _some_names(names: Strings, begun: str, state: int) -> Iterator[str]:
+    """Names of a class that begin so, short ones first, as many as are asked for."""
     if names.dfa is None:
         for number in count():
-            name = _lettered(number).ljust(names.lo, "a")
+            name = (begun + _lettered(number)).ljust(names.lo, "a")
             if names.contains(name):
                 yield name
             elif names.hi is not None and len(name) > names.hi:
                 return
         return
-    frontier: list[tuple[int, str]] = [(0, "")]
+    frontier: list[tuple[int, str]] = [(state, begun)]
     samples = names.dfa.alphabet.samples()
     while frontier:
         following: list[tuple[int, str]] = []
-        for state, text in frontier:
+        for place, text in frontier:
             if names.contains(text):
                 yield text
-            for cls, target in enumerate(names.dfa.rows[state]):
+            for cls, target in enumerate(names.dfa.rows[place]):
                 if target in names.dfa.live and len(following) < 4096:
                     following.append((target, text + _printable(names, cls, samples[cls])))
         frontier = following
     # of finitely many, one of each kind may not be enough
-    yield from filter(names.contains, names.dfa.words())
+    words = filter(names.contains, names.dfa.words())
+    yield from (name for name in words if name.startswith(begun))
 
 
 def _printable(names: Strings, cls: int, sample: int) -> str:

@@ -48,10 +48,11 @@ def _string(text: StringText, state: Within) -> bytes | None:
     if rest is None:
         return None
     closing = b'"' if text.codec.json else b""
-    return out + _written(text, rest) + closing
+    return out + written(text, rest) + closing
 
 
-def _written(text: StringText, characters: str) -> bytes:
+def written(text: StringText, characters: str) -> bytes:
+    """Characters within a text, as its codec writes them."""
     if not text.codec.json:
         return characters.encode()
     return json.dumps(characters, ensure_ascii=text.codec.ascii_only)[1:-1].encode()

@@ -17,6 +17,7 @@ from agentrt.schema.machine.digits import NumberText
 from agentrt.schema.machine.shortest import has_dear_characters, shortest_text
 from agentrt.schema.machine.texts import StringText, Within
 from agentrt.schema.prepare import children
+from agentrt.schema.tokens.apart import bare
 from agentrt.schema.tokens.bits import pack, set_bits, tokens_of
 from agentrt.schema.tokens.costs import TOO_DEAR, Costs
 from agentrt.schema.tokens.walk import onward
@@ -44,6 +45,7 @@ class Budget:
         self._nameless = Abstraction(machine, None)
         self._known: Cache[int, np.ndarray] = Cache(_MOST_PRICED)
         self._reaches: Cache[int, int] = Cache(_MOST_KEPT)
+        self._avoided: Cache[int, int] = Cache(_MOST_KEPT)
         self._dearest_tokens: Cache[int, int] = Cache(_MOST_KEPT)
 
     def plan(self, configuration: Configuration) -> list[int]:
@@ -113,8 +115,8 @@ class Budget:
         priced = configuration
         if configuration.tape is None:
             priced = self._nameless.of(configuration)
-            # a name that is taken already costs one more to avoid
-            limit -= priced is not configuration
+            if priced is not configuration:
+                limit -= self._avoiding(configuration)
             priced = self._boundless(priced)
         prices = self._prices(priced)
         if self._dearest_token(configuration, whole, prices) <= limit:
@@ -123,6 +125,17 @@ class Budget:
         if self.machine.may_end(configuration):
             set_bits(mask, [*self.vocabulary.eos_ids])
         return mask if mask.any() else None
+
+    def _avoiding(self, configuration: Configuration) -> int:
+        """The most tokens that names taken already can add to what completing costs."""
+        found = self._avoided.get(configuration.number)
+        if found is None:
+            found = max(
+                _names_avoided(frame) + (self._avoiding(frame.parents) if frame.parents else 0)
+                for frame in configuration.frames
+            )
+            self._avoided.keep(configuration.number, found)
+        return found
 
     def _boundless(self, configuration: Configuration) -> Configuration:
         """The same without the most characters of the strings it is in: what lies beyond them is
@@ -278,6 +291,42 @@ def _moved(within: Within, dfa: int, read: int) -> Within:
     """The place after so many more characters that lead to this state of the automaton."""
     hi = None if within.hi is None else within.hi - read
     return Within(dfa, max(within.lo - read, 0), hi, None)
+
+
+def _names_avoided(frame: Frame) -> int:
+    """The most tokens that names taken already, or the one begun, can add in one object."""
+    state, parents = bare(frame.state), frame.parents
+    if isinstance(state, at.InOtherKey):
+        above = parents.frames if parents else ()
+        return max((_longer(parent.state, state.text or "") for parent in above), default=0)
+    if not isinstance(state, at.InObject) or not state.others:
+        return 0
+    return _longer(state, "")
+
+
+def _longer(state: object, begun: str) -> int:
+    """What a key that begins so may have to be longer, and what the names to come may. For each
+    length that names taken have, it may have to go on to another name."""
+    if not isinstance(state, at.InObject):
+        return 0
+    plan = state.node.plan
+    lengths = {len(name) for name in state.others if name.startswith(begun)}
+    free = any(cls.names.dfa is None for cls in plan.usable_classes)
+    wanted = max(0, plan.shape.lo - state.members) + (plan.all_some & ~state.met).bit_count()
+    longest = _longest_name(state)
+    return len(lengths) * (1 if free else longest) + wanted * (4 + longest)
+
+
+def _longest_name(state: at.InObject) -> int:
+    """Bytes that suffice for a name that is not taken."""
+    taken = len(state.others) + 1
+    return max(
+        (
+            _longest_end(cls.names) + (taken // 20 if cls.names.dfa is None else 6 * taken)
+            for cls in state.node.plan.usable_classes
+        ),
+        default=0,
+    )
 
 
 def _is_unquoted(state: object) -> bool:
