@@ -69,8 +69,16 @@ PARTS = {
         decode,
     ),
     "programs": Part(
-        "programs --size medium --limit 30 --peers agentrt-plain,llama.cpp,openvino",
-        20,
+        "programs --size medium --limit 30 --peers agentrt-plain,llama.cpp,openvino "
+        "--workloads few_shot_select,few_shot_generate,self_consistency,tree_of_thought,judge,"
+        "multi_chain,generative_agents,chat_short,retrieval,zero_reuse",
+        16,
+        programs,
+    ),
+    "longer": Part(
+        "programs --size medium --limit 75 --peers llama.cpp,openvino "
+        "--workloads json,game24,chat_long,tip_suggestion,react",
+        14,
         programs,
     ),
     "overhead": Part("overhead --requests 32 --repeat 2", 2, costs),
