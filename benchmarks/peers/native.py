@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from agentrt import Runtime, State
 from benchmarks.clock import Clock
@@ -62,10 +62,10 @@ class Agentrt:
     name = "agentrt"
     can = frozenset({"text", "select", "json"})
 
-    lookup = True
+    options: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, threads: int) -> None:
-        self._runtime = Runtime(threads=threads, kv_tokens=60_000, lookup=self.lookup)
+        self._runtime = Runtime(threads=threads, kv_tokens=60_000, **self.options)
 
     async def start(self) -> None:
         await self._runtime.__aenter__()
@@ -89,4 +89,11 @@ class AgentrtPlain(Agentrt):
     """This project, with nothing looked up that was written before."""
 
     name = "agentrt-plain"
-    lookup = False
+    options: ClassVar[dict[str, Any]] = {"lookup": False}
+
+
+class AgentrtFast(Agentrt):
+    """This project, activations rounded to 8 bits, as llama.cpp rounds its own."""
+
+    name = "agentrt-fast"
+    options: ClassVar[dict[str, Any]] = {"weights": "file-fast"}
