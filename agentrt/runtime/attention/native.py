@@ -112,18 +112,18 @@ class NativeAttention:
         batch.num_visible = int(self._visible.sum(dtype=np.int64))
 
     def _cut(
-        self, segments: list[tuple[int, int, int]], heads_each: int, kv_heads: int
+        self, segments: list[tuple[int, int]], heads_each: int, kv_heads: int
     ) -> Int32Array:
-        """Tiles [n, 3] of first token, last token + 1 and shared length, the dearest first."""
+        """Tiles [n, 2] of first token and last token + 1, the dearest first."""
         even = -(-len(self._visible) * kv_heads // (_UNITS_PER_THREAD * self._kernels.threads))
         most = max(1, self._most_rows // heads_each)
         size = min(most, max(even, -(-_LEAST_ROWS // heads_each)))
         tiles = [
-            (first, min(first + size, stop), shared)
-            for start, stop, shared in segments
+            (first, min(first + size, stop))
+            for start, stop in segments
             for first in range(start, stop, size)
         ]
-        cost = np.add.reduceat(self._visible, [first for first, _, _ in tiles])
+        cost = np.add.reduceat(self._visible, [first for first, _ in tiles])
         return np.array(tiles, dtype=np.int32)[np.argsort(-cost, kind="stable")]
 
     def run(
@@ -192,12 +192,12 @@ def _layer(cache: KVCache, layer: int) -> _Layer:
     )
 
 
-def _segments(layout: Layout) -> Iterator[tuple[int, int, int]]:
-    """(first token, last token + 1, shared length) of each group and each lone sequence."""
+def _segments(layout: Layout) -> Iterator[tuple[int, int]]:
+    """(first token, last token + 1) of each group and each lone sequence."""
     bounds = layout.q_indptr.tolist()
     sequence = 0
     for group in layout.groups:
-        yield from ((bounds[i], bounds[i + 1], 0) for i in range(sequence, group.start))
-        yield bounds[group.start], bounds[group.stop], group.length
+        yield from ((bounds[i], bounds[i + 1]) for i in range(sequence, group.start))
+        yield bounds[group.start], bounds[group.stop]
         sequence = group.stop
-    yield from ((bounds[i], bounds[i + 1], 0) for i in range(sequence, layout.num_seqs))
+    yield from ((bounds[i], bounds[i + 1]) for i in range(sequence, layout.num_seqs))

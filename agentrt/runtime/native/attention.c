@@ -9,9 +9,9 @@
  * Nothing there depends on which rows are computed together, where the slots are, how a prompt was
  * cut into chunks or on the thread: so neither do the bits of the result.
  *
- * The unit of work is a tile of tokens times one KV head. The tile's tokens are neighbours in the
- * batch that share their first `shared` slots: blocks wholly inside are read once for all the
- * tile's rows, and then each sequence's rows go on alone. */
+ * The unit of work is a tile of tokens, neighbours in the batch, times one KV head. Sequences of a
+ * tile that read the same slots in a block read it once, together; where they part, those that
+ * still agree go on together: the tile is walked along the tree that its sequences make. */
 #include "kernels.h"
 #include "parallel.h"
 #include "simd.h"
@@ -281,23 +281,39 @@ static void end_tile(const tile *t) {
     }
 }
 
-static void attend_tile(tile *t, int64_t last_token, int64_t shared) {
+static int64_t after_sequence(const agentrt_attention_batch *b, int64_t token, int64_t last) {
+    int64_t next = token + 1;
+    while (next < last && b->sequence[next] == b->sequence[token]) next++;
+    return next;
+}
+
+/* Tokens [first, last) from position `base` on, before which they read the same slots. */
+static void attend_from(const tile *t, int64_t first, int64_t last, int64_t base) {
     const agentrt_attention_batch *b = t->batch;
-    const int32_t *slots = b->slots + b->kv_start[b->sequence[t->first_token]];
-    begin_tile(t);
-    for (int64_t base = 0; base + KEYS <= shared; base += KEYS)
-        attend_block(t, slots, base, shared, 0, t->rows);
-    for (int64_t token = t->first_token; token < last_token;) {
-        int32_t sequence = b->sequence[token];
-        int64_t next = token;
-        while (next < last_token && b->sequence[next] == sequence) next++;
-        int64_t from = (token - t->first_token) * t->heads, to = (next - t->first_token) * t->heads;
-        int64_t end = b->visible[next - 1];
-        for (int64_t base = shared / KEYS * KEYS; base < end; base += KEYS)
-            attend_block(t, b->slots + b->kv_start[sequence], base, end, from, to);
-        token = next;
+    while (first < last) {
+        const int32_t *slots = b->slots + b->kv_start[b->sequence[first]];
+        int64_t next = after_sequence(b, first, last), end = b->visible[next - 1];
+        if (base >= end) { /* no more of this one */
+            first = next;
+            continue;
+        }
+        int64_t together = next;
+        while (together < last) {
+            const int32_t *others = b->slots + b->kv_start[b->sequence[together]];
+            int64_t after = after_sequence(b, together, last);
+            if (base + KEYS > end || base + KEYS > b->visible[after - 1]) break;
+            if (memcmp(slots + base, others + base, KEYS * sizeof *slots)) break;
+            together = after;
+        }
+        if (together < last) {
+            attend_from(t, first, together, base);
+            first = together;
+        } else {
+            int64_t row = (first - t->first_token) * t->heads;
+            attend_block(t, slots, base, end, row, row + (last - first) * t->heads);
+            base += KEYS;
+        }
     }
-    end_tile(t);
 }
 
 static void attend(void *shared, int worker, int64_t from, int64_t to) {
@@ -306,7 +322,7 @@ static void attend(void *shared, int worker, int64_t from, int64_t to) {
     int64_t heads_each = a->heads / a->kv_heads;
     for (int64_t i = from; i < to; i++) {
         int64_t part = i % j->head_parts, kv_head = i / j->head_parts % a->kv_heads;
-        const int32_t *bounds = j->batch->tiles + i / j->head_parts / a->kv_heads * 3;
+        const int32_t *bounds = j->batch->tiles + i / j->head_parts / a->kv_heads * 2;
         int64_t first = part * j->heads_at_once, left = heads_each - first;
         tile t = {.layer = a, .batch = j->batch, .first_token = bounds[0], .kv_head = kv_head};
         t.heads = left < j->heads_at_once ? left : j->heads_at_once;
@@ -319,7 +335,9 @@ static void attend(void *shared, int worker, int64_t from, int64_t to) {
         t.q = t.out + ROWS * t.out_stride;
         t.m = t.q + ROWS * a->dim;
         t.l = t.m + ROWS;
-        attend_tile(&t, bounds[1], bounds[2]);
+        begin_tile(&t);
+        attend_from(&t, bounds[0], bounds[1], 0);
+        end_tile(&t);
     }
 }
 

@@ -7,7 +7,7 @@
 /* What a batch is, the same for every layer. */
 typedef struct {
     const int32_t *slots;
-    const int32_t *tiles;     /* [tiles][3]: first token, last token + 1, shared length */
+    const int32_t *tiles;     /* [tiles][2]: first token, last token + 1 */
     const int32_t *sequence;  /* [tokens]: which sequence a token belongs to */
     const int32_t *visible;   /* [tokens]: how many of its sequence's slots it sees */
     const int32_t *kv_start;  /* [sequences]: where in `slots` a sequence begins */

@@ -185,6 +185,24 @@ def test_groups_change_no_bit(kernels: Kernels, name: str, length: int) -> None:
         assert torch.equal(a, c)
 
 
+@pytest.mark.parametrize("name", LAYERS)
+def test_what_some_of_a_group_share_further_on_changes_no_bit(kernels: Kernels, name: str) -> None:
+    shape = LAYERS[name]
+    lengths, parted = [170, 166, 150, 139, 170, 96, 130], [160, 128, 70, 96, 96, 96]
+    sequences = make_sequences(shape, lengths, np.random.default_rng(2).permutation(1100))
+    for place, shared in enumerate(parted, 1):  # with the one before it
+        for part in ("q", "k", "v", "slots"):
+            getattr(sequences[place], part)[:shared] = getattr(sequences[place - 1], part)[:shared]
+    starts = [166, 165, 149, 130, 169, 95, 129]
+    bench = Bench(kernels, shape, 1100)
+    for sequence, start in zip(sequences, starts, strict=True):
+        bench.compute([(sequence, 0, start)])
+    parts = list(zip(sequences, starts, lengths, strict=True))
+    alone = [bench.compute([part])[0] for part in parts]
+    together = bench.compute(parts, (PrefixGroup(0, 7, 64),))
+    assert all(torch.equal(a, b) for a, b in zip(alone, together, strict=True))
+
+
 def test_takes_views_of_a_fused_product(kernels: Kernels) -> None:
     (sequence,) = make_sequences(PLAIN, [40], np.arange(40))
     bench = Bench(kernels, PLAIN, 40)
