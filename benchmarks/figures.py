@@ -81,6 +81,12 @@ PARTS = {
         14,
         programs,
     ),
+    "closest": Part(
+        "programs --size medium --repeat 2 --limit 40 --peers agentrt-fast,llama.cpp,openvino "
+        "--workloads tree_of_thought,generative_agents,chat_short,json",
+        8,
+        programs,
+    ),
     "overhead": Part("overhead --requests 32 --repeat 2", 2, costs),
     "startup": Part("startup", 0.5, startup),
     "model": Part("scale --model --kinds branches,prompt --repeat 1", 2, branches_and_prompts),
