@@ -97,7 +97,8 @@ def prompt(rng: random.Random, length: int) -> list[int]:
 
 
 def step_ms(running: int, *, waiting: int = 0, steps: int = 60) -> float:
-    """Milliseconds of a decode step outside the model: the median, with so many in the engine.
+    """Milliseconds of a decode step outside the model, with so many in the engine: the least of
+    three medians, since processors that are shared are slower at times.
 
     Prompts are 40 tokens that share nothing; those that wait do so because no more may run.
     """
@@ -111,6 +112,7 @@ def step_ms(running: int, *, waiting: int = 0, steps: int = 60) -> float:
             crowd.step()
         for _ in range(5):
             crowd.step()
-        return 1e3 * float(np.median([crowd.step() for _ in range(steps)]))
+        medians = [np.median([crowd.step() for _ in range(steps)]) for _ in range(3)]
+        return 1e3 * float(min(medians))
 
     return asyncio.run(measure())

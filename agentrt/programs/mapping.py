@@ -302,7 +302,7 @@ def _checked(
 ) -> int:
     """How many may run at once."""
     check_function("program", program, "a program, or an async function of one input")
-    if not isinstance(inputs, Iterable | AsyncIterable):
+    if not isinstance(inputs, Iterable | AsyncIterable) or isinstance(inputs, str | bytes):
         raise wrong("inputs", inputs, "a list, a generator or another iterable of inputs")
     if resume is not None:
         check_path("resume", resume)

@@ -60,6 +60,7 @@ CALLS: dict[str, Call] = {
     r"resume='a.ud800.db'": lambda s: agentrt.map(double, [1], resume="a\ud800.db"),
     "program returned a int": lambda s: agentrt.map(lambda x: x, [1], retries=1),  # pyright: ignore
     "inputs=5": lambda s: agentrt.map(double, 5),  # pyright: ignore
+    "inputs='abc'": lambda s: agentrt.map(double, "abc"),  # pyright: ignore
     "program=5": lambda s: agentrt.map(5, [1]),  # pyright: ignore
     "limit=0": lambda s: s.each(echo.on, ["a"], limit=0),
     "choose='zz'": lambda s: call_tools(s, [add], choose="zz"),  # pyright: ignore

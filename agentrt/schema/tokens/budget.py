@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,12 +13,17 @@ from agentrt.schema.machine import states as at
 from agentrt.schema.machine.abstract import Abstraction
 from agentrt.schema.machine.closing import Closing
 from agentrt.schema.machine.digits import NumberText
-from agentrt.schema.machine.shortest import has_dear_characters, shortest_text
+from agentrt.schema.machine.shortest import shortest_text
 from agentrt.schema.machine.texts import StringText, Within
 from agentrt.schema.prepare import children
-from agentrt.schema.tokens.apart import bare
 from agentrt.schema.tokens.bits import pack, set_bits, tokens_of
 from agentrt.schema.tokens.costs import TOO_DEAR, Costs
+from agentrt.schema.tokens.reach import (
+    longest_end,
+    longest_number,
+    names_avoided,
+    written_name,
+)
 from agentrt.schema.tokens.walk import onward
 
 if TYPE_CHECKING:
@@ -27,7 +31,6 @@ if TYPE_CHECKING:
     from agentrt.schema.machine.machine import Machine
     from agentrt.schema.tokens.masks import Masks
     from agentrt.schema.tokens.vocabulary import Vocabulary
-    from agentrt.schema.values.strings import Strings
 
 _MOST_KEPT = 50_000
 _MOST_PRICED = 512
@@ -66,10 +69,10 @@ class Budget:
             if is_empty(space, expr):
                 continue
             values = space.normal(expr)
-            keys = [_written(name) for shape in values.objects for name, _ in shape.named]
-            keys += [_longest_end(names) for shape in values.objects for names, _ in shape.rest]
-            texts = [_longest_end(strings) for strings in values.strings]
-            numbers = [_longest_number(self.machine.number(n)) for n in values.numbers]
+            keys = [written_name(name) for shape in values.objects for name, _ in shape.named]
+            keys += [longest_end(names) for shape in values.objects for names, _ in shape.rest]
+            texts = [longest_end(strings) for strings in values.strings]
+            numbers = [longest_number(self.machine.number(n)) for n in values.numbers]
             dearest = max([dearest, *keys, *texts, *numbers])
             # what is begun already, as the root is, is not opened again unless it is in itself
             for child in children(values):
@@ -131,7 +134,7 @@ class Budget:
         found = self._avoided.get(configuration.number)
         if found is None:
             found = max(
-                _names_avoided(frame) + (self._avoiding(frame.parents) if frame.parents else 0)
+                names_avoided(frame) + (self._avoiding(frame.parents) if frame.parents else 0)
                 for frame in configuration.frames
             )
             self._avoided.keep(configuration.number, found)
@@ -293,42 +296,6 @@ def _moved(within: Within, dfa: int, read: int) -> Within:
     return Within(dfa, max(within.lo - read, 0), hi, None)
 
 
-def _names_avoided(frame: Frame) -> int:
-    """The most tokens that names taken already, or the one begun, can add in one object."""
-    state, parents = bare(frame.state), frame.parents
-    if isinstance(state, at.InOtherKey):
-        above = parents.frames if parents else ()
-        return max((_longer(parent.state, state.text or "") for parent in above), default=0)
-    if not isinstance(state, at.InObject) or not state.others:
-        return 0
-    return _longer(state, "")
-
-
-def _longer(state: object, begun: str) -> int:
-    """What a key that begins so may have to be longer, and what the names to come may. For each
-    length that names taken have, it may have to go on to another name."""
-    if not isinstance(state, at.InObject):
-        return 0
-    plan = state.node.plan
-    lengths = {len(name) for name in state.others if name.startswith(begun)}
-    free = any(cls.names.dfa is None for cls in plan.usable_classes)
-    wanted = max(0, plan.shape.lo - state.members) + (plan.all_some & ~state.met).bit_count()
-    longest = _longest_name(state)
-    return len(lengths) * (1 if free else longest) + wanted * (4 + longest)
-
-
-def _longest_name(state: at.InObject) -> int:
-    """Bytes that suffice for a name that is not taken."""
-    taken = len(state.others) + 1
-    return max(
-        (
-            _longest_end(cls.names) + (taken // 20 if cls.names.dfa is None else 6 * taken)
-            for cls in state.node.plan.usable_classes
-        ),
-        default=0,
-    )
-
-
 def _is_unquoted(state: object) -> bool:
     """Whether the state is in a number, or a plain text: nothing that follows one goes on alike."""
     if not isinstance(state, at.InText):
@@ -341,22 +308,3 @@ def _is_json(state: object) -> bool:
     """Whether what a string is followed by is JSON, and not the end of a plain text."""
     text = state.text if isinstance(state, at.InText) else None
     return not (isinstance(text, StringText) and not text.codec.json)
-
-
-def _written(name: str) -> int:
-    """The bytes of a key as it is written."""
-    return len(json.dumps(name))
-
-
-def _longest_end(strings: Strings) -> int:
-    """Bytes that suffice to end a string wherever it stands."""
-    if strings.dfa is None:
-        return strings.lo
-    # with a least length it may have to go round for it
-    characters = strings.lo + len(strings.dfa.rows) if strings.lo else strings.dfa.farthest
-    return 6 * characters if has_dear_characters(strings.dfa) else 2 * characters
-
-
-def _longest_number(text: StringText | NumberText) -> int:
-    """Bytes that suffice to end a number wherever it stands."""
-    return text.longest_end if isinstance(text, NumberText) else _longest_end(text.strings)
