@@ -111,9 +111,7 @@ class NativeAttention:
         batch.num_tiles = len(tiles)
         batch.num_visible = int(self._visible.sum(dtype=np.int64))
 
-    def _cut(
-        self, segments: list[tuple[int, int]], heads_each: int, kv_heads: int
-    ) -> Int32Array:
+    def _cut(self, segments: list[tuple[int, int]], heads_each: int, kv_heads: int) -> Int32Array:
         """Tiles [n, 2] of first token and last token + 1, the dearest first."""
         even = -(-len(self._visible) * kv_heads // (_UNITS_PER_THREAD * self._kernels.threads))
         most = max(1, self._most_rows // heads_each)
