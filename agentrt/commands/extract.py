@@ -67,11 +67,10 @@ def add_to(parser: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> int:
-    from agentrt.schema import compile_schema
     from agentrt.trace import recording
 
     kind = load_type(asked.type)
-    compile_schema(kind)  # a type that is refused is a mistake, not a failure of every file
+    _check_type(kind)
     if isinstance(kind, dict) and kind.get("properties") and not kind.get("required"):
         say(
             'agentrt: the schema names no "required" properties, so that objects may leave all of '
@@ -86,6 +85,18 @@ def run(asked: argparse.Namespace) -> int:
         except KeyboardInterrupt as stop:
             stop.add_note(_so_far(asked, len(written)))
             raise
+
+
+def _check_type(kind: Any) -> None:
+    """Raises SchemaError for a type that is refused: a mistake, and not a failure of every file.
+
+    What is copied from the files is known with them alone, and looked at then.
+    """
+    from agentrt.schema import compile_schema, schema_of
+    from agentrt.schema.copying.marks import has_marks
+
+    if not has_marks(kind if isinstance(kind, dict) else schema_of(kind)):
+        compile_schema(kind)
 
 
 def _so_far(asked: argparse.Namespace, written: int) -> str:

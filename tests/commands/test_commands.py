@@ -242,6 +242,17 @@ def test_verbatim_copies_whatever_the_model_would_say(
     assert found["name"] in ("Anna", "is", "31", ".", "Anna is", "is 31", "Anna is 31", "31.")
 
 
+def test_a_marked_field_is_copied_without_the_option(
+    folder: Path, serve: Serve, capsys: pytest.CaptureFixture[str]
+) -> None:
+    marked = KINDS.replace("name: str", "name: Annotated[str, Verbatim]")
+    imports = "from typing import Annotated\nfrom agentrt import Verbatim\n"
+    (folder / "marked.py").write_text(imports + marked)
+    serve(lambda prompt: '{"name":"Zoe","age":99}')
+    assert main(["extract", "--quiet", "--type", "marked.py:Person", "a.txt"]) == 0
+    assert json.loads(capsys.readouterr().out)["name"] in "Anna is 31."
+
+
 def test_nothing_is_begun_for_a_file_that_is_not_there(
     folder: Path, serve: Serve, capsys: pytest.CaptureFixture[str]
 ) -> None:
