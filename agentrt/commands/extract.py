@@ -92,10 +92,10 @@ def _check_type(kind: Any) -> None:
 
     What is copied from the files is known with them alone, and looked at then.
     """
-    from agentrt.schema import compile_schema, schema_of
-    from agentrt.schema.copying.marks import has_marks
+    from agentrt.programs.extract import is_marked
+    from agentrt.schema import compile_schema
 
-    if not has_marks(kind if isinstance(kind, dict) else schema_of(kind)):
+    if not is_marked(kind):
         compile_schema(kind)
 
 

@@ -112,7 +112,7 @@ async def _extract(
 ) -> Any:
     ask_for(s, kind, instructions, examples)
     s.user(text)
-    if verbatim or _has_marks(kind):
+    if verbatim or is_marked(kind):
         kind = marks.verbatim(kind, text, every=verbatim)
     return await s.gen(kind, **options)
 
@@ -126,7 +126,8 @@ def check_text_to_read(kind: Any, text: Any) -> None:
         )
 
 
-def _has_marks(kind: Any) -> bool:
+def is_marked(kind: Any) -> bool:
+    """Whether a type or a schema has values that are copied from the text it is read from."""
     try:
         return _has_marked_fields(kind)
     except TypeError:  # a schema, or a type that cannot be hashed

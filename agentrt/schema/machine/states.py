@@ -97,3 +97,8 @@ class Expect(NamedTuple):
 
     byte: int
     inner: object
+
+
+def bare(state: object) -> object:
+    """A state without the spaces before it."""
+    return state.inner if isinstance(state, Spaces | Expect) else state

@@ -43,7 +43,7 @@ class Apart:
 
     def opening(self, place: Configuration) -> list[int]:
         """The tokens that may open an array and begin a second item in it."""
-        inside = all(_in_json_string(bare(frame.state)) for frame in place.frames)
+        inside = all(_in_json_string(at.bare(frame.state)) for frame in place.frames)
         where = "in an array that it opened" + (" after a string" if inside else "")
         return self.vocabulary.trie.two_items(where)
 
@@ -79,7 +79,7 @@ class Apart:
     def _goes_on(self, frame: Frame) -> bool:
         """Whether a frame stands whatever items were seen, the last of which a token has just
         ended with the only comma in it."""
-        state = bare(frame.state)
+        state = at.bare(frame.state)
         if isinstance(state, at.InArray) and state.phase == "next":
             return not state.node.plan.unique or self._more_follow(state)
         return self._has_others(frame, endless=False)
@@ -101,7 +101,7 @@ class Apart:
     def _has_others(self, frame: Frame, *, endless: bool) -> bool:
         """Whether the items that a frame is in can be others than those seen; `endless`: what it
         goes on after can become endlessly many values."""
-        state, parents = bare(frame.state), frame.parents
+        state, parents = at.bare(frame.state), frame.parents
         if parents is None:
             return True
         if isinstance(state, at.InArray) and state.phase == "after" and state.node.plan.unique:
@@ -173,14 +173,9 @@ class Apart:
         return found
 
 
-def bare(state: object) -> object:
-    """A state without the spaces before it."""
-    return state.inner if isinstance(state, at.Spaces | at.Expect) else state
-
-
 def _where(place: Configuration) -> str:
     """Where a token stands, for what it has to hold before it begins another item."""
-    states = [bare(frame.state) for frame in place.frames]
+    states = [at.bare(frame.state) for frame in place.frames]
     if all(isinstance(s, at.InOtherKey | at.InKnownKey) for s in states):
         return "from within a key"
     if not all(_in_json_string(s) for s in states):

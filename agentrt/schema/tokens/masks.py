@@ -10,7 +10,7 @@ from agentrt.schema.cache import Cache
 from agentrt.schema.machine import states as at
 from agentrt.schema.machine.abstract import Abstraction
 from agentrt.schema.machine.texts import StringText, Within
-from agentrt.schema.tokens.apart import Apart, bare
+from agentrt.schema.tokens.apart import Apart
 from agentrt.schema.tokens.bits import clear_bits, has_bit, set_bits
 from agentrt.schema.tokens.names import Base, Names
 from agentrt.schema.tokens.parts import Parts
@@ -129,7 +129,7 @@ class Masks:
         trie = self.vocabulary.trie
         tried = list(trie.later_key)
         for frame in configuration.frames:
-            state = bare(frame.state)
+            state = at.bare(frame.state)
             if isinstance(state, at.InOtherKey):
                 tried += trie.escaped_key
             elif isinstance(state, at.InObject) and state.phase != "after":

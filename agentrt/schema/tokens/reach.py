@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from agentrt.schema.machine import states as at
 from agentrt.schema.machine.digits import NumberText
 from agentrt.schema.machine.shortest import has_dear_characters
-from agentrt.schema.tokens.apart import bare
 
 if TYPE_CHECKING:
     from agentrt.schema.machine.frames import Frame
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 def names_avoided(frame: Frame) -> int:
     """The most tokens that names taken already, or the one begun, can add in one object."""
-    state, parents = bare(frame.state), frame.parents
+    state, parents = at.bare(frame.state), frame.parents
     if isinstance(state, at.InOtherKey):
         above = parents.frames if parents else ()
         return max((_longer(parent.state, state.text or "") for parent in above), default=0)
