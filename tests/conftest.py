@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+from hypothesis import settings
+
+# The same examples on every run, and none timed: a change fails on what it changed, not on luck
+# or on who else uses the machine. HYPOTHESIS_PROFILE=search looks for new ones.
+settings.register_profile("same", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 @pytest.fixture(params=["asyncio", "trio"])

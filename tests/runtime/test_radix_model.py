@@ -189,6 +189,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(
-    max_examples=100, stateful_step_count=40, deadline=None, derandomize=True
-)
+TestMachine.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

@@ -44,7 +44,9 @@ def test_encodes_and_decodes_as_the_library_does(kind: str, text: str) -> None:
 def test_round_trip_of_any_text(kind: str, text: str) -> None:
     ours = OURS[kind]
     assert ours.decode(ours.encode(text)) == PLAIN[kind].decode(PLAIN[kind].encode(text).ids)
-    assert ours.decode(ours.encode(text, continues=True), continues=True) == text
+    # a word mark in a text cannot be told from the space that it stands for
+    read = text.replace("▁", " ") if kind != "byte-level" else text
+    assert ours.decode(ours.encode(text, continues=True), continues=True) == read
 
 
 @pytest.mark.parametrize("kind", KINDS)

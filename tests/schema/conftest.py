@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
 
 from agentrt.schema import Vocabulary
 from agentrt.schema.compile import _kept
-
-# how long an example takes depends on who else uses the machine
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
 
 WORDS = [
     '{"', '":', '":"', '","', '"}', '"]', '["', '{}', "[]", '""', "},", "],", "true", "false",
