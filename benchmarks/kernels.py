@@ -48,7 +48,7 @@ def main() -> None:
 
     print(f"{kernels}, torch {torch.get_num_threads()} threads")
     rows = (1, 2, 4, 8, 32, 128, 512)
-    for kind in ("q4", "q4_fast", "f32"):
+    for kind in ("q4", "q4_mixed", "f32"):
         time_products(kernels, kind, rows, least)
     time_head(kernels, least)
     time_attention(kernels, least)
@@ -62,7 +62,7 @@ def random_weight(kernels: Kernels, kind: str, shape: tuple[int, int]) -> Packed
     scales = torch.rand(shape[0], shape[1] // 32).half() / 64
     quants = torch.randint(0, 16, shape, dtype=torch.uint8)
     weight = Q4Weight(quants, scales, -8 * scales)
-    return kernels.pack_q4([weight], activation_bits=8 if kind == "q4_fast" else 16)
+    return kernels.pack_q4([weight], mixed=kind == "q4_mixed")
 
 
 def time_products(

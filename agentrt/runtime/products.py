@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from agentrt.runtime.models import ModelFiles
     from agentrt.runtime.native import Kernels, PackedLinear
 
-WeightForm = Literal["fp32", "int8", "file", "file-fast"]
-"""How weights are kept: full floats, blocks of 32 eight-bit integers, or the file's own blocks;
-"file-fast" rounds what its four-bit blocks are multiplied by to 8 bits instead of 16."""
+WeightForm = Literal["fp32", "int8", "file", "file-precise"]
+"""How weights are kept: full floats, blocks of 32 eight-bit integers, or the file's own blocks.
+"file" rounds what its four-bit blocks are multiplied by to 8 bits, and to 16 where a block of it
+stands out; "file-precise" to 16 everywhere."""
 
 Tensors = dict[str, "torch.Tensor"]
 
@@ -80,8 +81,7 @@ class PackedProducts:
         fours = [block for block in blocks if isinstance(block, Q4Weight)]
         eights = [block for block in blocks if isinstance(block, Q8Weight)]
         if len(fours) == len(group.names):
-            bits = 8 if self._form == "file-fast" else 16
-            return self._kernels.pack_q4(fours, biases, activation_bits=bits)
+            return self._kernels.pack_q4(fours, biases, mixed=self._form == "file")
         if len(eights) == len(group.names):
             return self._kernels.pack_q8(eights, biases)
         return self._kernels.pack_f32(group.weights, biases)

@@ -92,8 +92,8 @@ class AgentrtPlain(Agentrt):
     options: ClassVar[dict[str, Any]] = {"lookup": False}
 
 
-class AgentrtFast(Agentrt):
-    """This project, activations rounded to 8 bits, as llama.cpp rounds its own."""
+class AgentrtPrecise(Agentrt):
+    """This project, activations rounded to 16 bits everywhere."""
 
-    name = "agentrt-fast"
-    options: ClassVar[dict[str, Any]] = {"weights": "file-fast"}
+    name = "agentrt-precise"
+    options: ClassVar[dict[str, Any]] = {"weights": "file-precise"}

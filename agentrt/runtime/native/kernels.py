@@ -79,19 +79,16 @@ class Kernels:
         weights: Sequence[pack.Q4Weight],
         bias: Sequence[torch.Tensor | None] | None = None,
         *,
-        activation_bits: Literal[8, 16] = 16,
+        mixed: bool = False,
     ) -> PackedLinear:
-        """Stacks 4-bit weights.
-
-        Activations of 8 bits make products of many rows half again as fast, at the accuracy that
-        PackedLinear states.
-        """
+        """Stacks 4-bit weights; `mixed` products are half again as fast, at the accuracy that
+        PackedLinear states."""
         stacked = pack.Q4Weight(
             torch.cat([w.quants for w in weights]),
             torch.cat([w.scales for w in weights]),
             torch.cat([w.minima for w in weights]),
         )
-        kind: Kind = "q4" if activation_bits == 16 else "q4_fast"
+        kind: Kind = "q4_mixed" if mixed else "q4"
         return self._packed(kind, pack.pack_q4(stacked), [w.quants for w in weights], bias)
 
     def restore(self, state: dict[str, torch.Tensor]) -> PackedLinear:

@@ -13,11 +13,11 @@ from agentrt.runtime.native.library import address, checked
 if TYPE_CHECKING:
     from agentrt.runtime.native.kernels import Kernels
 
-Kind = Literal["f32", "q8", "q4", "q4_fast"]
-_KINDS: tuple[Kind, ...] = ("f32", "q8", "q4", "q4_fast")
+Kind = Literal["f32", "q8", "q4", "q4_mixed"]
+_KINDS: tuple[Kind, ...] = ("f32", "q8", "q4", "q4_mixed")
 # The numbers that linear_int.c gives the quantised kinds.
-_CODES = {"q8": 0, "q4": 1, "q4_fast": 2}
-LAYOUT = 1  # goes up when the packed layout changes, so that old files are packed again
+_CODES = {"q8": 0, "q4": 1, "q4_mixed": 2}
+LAYOUT = 2  # goes up when the packed layout changes, so that old files are packed again
 
 
 class PackedLinear:
@@ -25,7 +25,8 @@ class PackedLinear:
 
     A row of the result has the same bits whatever other rows are computed with it and on however
     many threads. Quantised kinds round activations to 16 bits with a scale per 32 of a row, which
-    moves a result by about 1e-5 of its size; "q4_fast" to 8 bits, by about 1e-2 of it.
+    moves a result by about 1e-5 of its size; "q4_mixed" to 8 bits, and to 16 in the blocks of 32
+    that stand out of their row, by less than 1e-2 of it.
     """
 
     def __init__(

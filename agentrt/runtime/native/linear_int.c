@@ -3,10 +3,15 @@
  * Weights: W[n][k] = d[n][k / 32] * q[n][k] + m[n][k / 32], q in 0..15 (q4) or -128..127 (q8,
  * where m = 0).
  * Activations: each row, by itself, in blocks of 32: x ~ s * a, |a| <= top, s = max|x| / top, where
- * top is 32767, or 127 for the q4 product that trades accuracy for speed.
- * A block's sum of q * a is an exact int32 (at most 32 * 128 * 32767 < 2^31). Then, block by block,
- *     y = fma(sum, d * s, y);   y = fma(m, s * sum(a), y)        (the second for q4 only)
- * starting from 0, and last y + bias. That chain is the only rounding, it is the same for every
+ * top is 32767. The mixed product takes q4 weights and two bytes of a value apart, a = c + f / 254
+ * with c and f in -127..127: coarse everywhere, fine only in blocks that stand out of their row,
+ * and f = 0 in the others. In most models a few channels are much larger than the rest; rounded to
+ * 8 bits, it is their blocks that lose what is lost.
+ * A block's sums of q * a, or q * c and q * f, are exact int32 (at most 32 * 128 * 32767 < 2^31).
+ * Then, block by block,
+ *     y = fma(sum, d * s, y);   y = fma(m, s * sum(a), y);   y = fma(fine, d / 254 * s, y)
+ * (the second for q4 only, the third where a row of the tile has fine bytes; to the others it adds
+ * 0) starting from 0, and last y + bias. That chain is the only rounding, it is the same for every
  * tiling below, and so a row's result does not depend on the other rows, the threads or the tile.
  *
  * Packed weights: panels of 8 channels, [n / 8][k / 32] blocks. A block holds, as 16 pairs of
@@ -20,67 +25,115 @@
 #include "parallel.h"
 #include "simd.h"
 
-typedef enum { Q8 = 0, Q4 = 1, Q4_FAST = 2 } kind; /* the last: activations of 8 bits */
+typedef enum { Q8 = 0, Q4 = 1, Q4_MIXED = 2 } kind;
 
 enum { BLOCK = 32, PANEL = 8, STRIP = 16, STEP = 4, VECTOR = 32, MAX_ROWS = 6, TILE_ROWS = 4 };
 enum { CACHE_LINE = 64, FEW_ROWS = 8 }; /* more are worth unpacking a strip for */
+enum { STANDS_OUT = 8 }; /* times a row's root mean square: a block with a larger value has fine bytes */
+enum { FINE_STEPS = 254 };
 
 typedef struct {
     const uint8_t *weights;
     const float *bias; /* may be null */
     const uint8_t *acts;
     const float *scales; /* [rows][blocks][2]: s, s * sum(a) */
+    const uint8_t *fine; /* [rows][blocks][32], mixed only */
+    const uint8_t *wide; /* [tiles][blocks]: whether one of the rows has fine bytes, mixed only */
     float *out;
     uint8_t *strips; /* a strip's worth of scratch per thread */
-    int64_t rows, blocks, channels;
+    int64_t rows, tile, blocks, channels; /* tile: rows at a time */
 } product;
 
 ALWAYS_INLINE int64_t quant_bytes(kind k) { return k == Q8 ? 256 : 128; }
 ALWAYS_INLINE int64_t block_bytes(kind k) { return quant_bytes(k) + (k == Q8 ? 16 : 32); }
-ALWAYS_INLINE int64_t act_bytes(kind k) { return k == Q4_FAST ? BLOCK : 2 * BLOCK; }
+ALWAYS_INLINE int64_t act_bytes(kind k) { return k == Q4_MIXED ? BLOCK : 2 * BLOCK; }
 ALWAYS_INLINE int steps(kind k) { return (int)act_bytes(k) / STEP; }
 
 /* ---- activations ---- */
 
 typedef struct {
     const float *x;
-    uint8_t *acts;
+    uint8_t *acts, *fine, *wide; /* wide: [rows][blocks] */
     float *scales;
     int64_t blocks;
     kind k;
 } quantisation;
 
-static void quantise_block(const float *x, uint8_t *acts, float *scale, kind k) {
-    vf v[4];
-    vi largest = vi_zero(), sum = vi_zero(), q[4];
-    for (int i = 0; i < 4; i++) {
-        v[i] = vf_load(x + 8 * i);
-        largest = vi_max(largest, vf_magnitude(v[i]));
-    }
-    /* Compared as bits, so that one NaN makes the scale, and with it the row's outputs, NaN. */
+/* Compared as bits, so that one NaN makes the scale, and with it the row's outputs, NaN. */
+ALWAYS_INLINE float largest_of(const vf v[4]) {
+    vi largest = vi_zero();
+    for (int i = 0; i < 4; i++) largest = vi_max(largest, vf_magnitude(v[i]));
     int32_t bits = vi_hmax(largest);
-    float size, top = k == Q4_FAST ? 127.0f : 32767.0f;
+    float size;
     memcpy(&size, &bits, sizeof size);
+    return size;
+}
+
+static float root_mean_square(const float *x, int64_t blocks) {
+    vf sum[4];
+    for (int i = 0; i < 4; i++) sum[i] = vf_set(0.0f);
+    for (int64_t at = 0; at < blocks * BLOCK; at += BLOCK) {
+        UNROLL
+        for (int i = 0; i < 4; i++) {
+            vf v = vf_load(x + at + 8 * i);
+            sum[i] = vf_fma(v, v, sum[i]);
+        }
+    }
+    float total = vf_hsum(vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3])));
+    return sqrtf(total / (float)(blocks * BLOCK));
+}
+
+/* What rounding to `coarse` left, in FINE_STEPS to one step of that; returns its sum. */
+static float keep_fine(const vf v[4], const vi coarse[4], float inverse, uint8_t *fine) {
+    vi q[4], sum = vi_zero();
+    for (int i = 0; i < 4; i++) {
+        vf rest = vf_sub(vf_mul(v[i], vf_set(inverse)), vf_from_int(coarse[i]));
+        q[i] = vf_round(vf_mul(rest, vf_set(FINE_STEPS)));
+        sum = vi_add(sum, q[i]);
+    }
+    vi_store8((int8_t *)fine, q);
+    return (float)vi_hsum(sum);
+}
+
+/* Block b of all that there are; what is larger than `limit` stands out. */
+static void quantise_block(const quantisation *t, int64_t b, float limit) {
+    vf v[4];
+    vi q[4], sum = vi_zero();
+    for (int i = 0; i < 4; i++) v[i] = vf_load(t->x + b * BLOCK + 8 * i);
+    float size = largest_of(v), top = t->k == Q4_MIXED ? 127.0f : 32767.0f;
     float inverse = size < 1e-30f ? 0.0f : top / size; /* smaller ones would overflow it */
     for (int i = 0; i < 4; i++) {
         q[i] = vf_round(vf_mul(v[i], vf_set(inverse)));
         sum = vi_add(sum, q[i]);
     }
-    if (k == Q4_FAST) {
+    float total = (float)vi_hsum(sum);
+    uint8_t *acts = t->acts + b * act_bytes(t->k);
+    if (t->k == Q4_MIXED) {
+        uint8_t *fine = t->fine + b * BLOCK;
         vi_store8((int8_t *)acts, q);
+        t->wide[b] = size > limit;
+        if (t->wide[b])
+            total = fmaf(keep_fine(v, q, inverse, fine), 1.0f / FINE_STEPS, total);
+        else
+            vi_store(fine, vi_zero());
     } else {
         vi_store16((int16_t *)acts, q[0], q[1]);
         vi_store16((int16_t *)acts + 16, q[2], q[3]);
     }
-    scale[0] = size < 1e-30f ? 0.0f : size / top;
-    scale[1] = scale[0] * (float)vi_hsum(sum);
+    t->scales[2 * b] = size < 1e-30f ? 0.0f : size / top;
+    t->scales[2 * b + 1] = t->scales[2 * b] * total;
 }
 
 static void quantise_rows(void *task, int worker, int64_t from, int64_t to) {
     const quantisation *t = task;
     (void)worker;
-    for (int64_t b = from * t->blocks; b < to * t->blocks; b++)
-        quantise_block(t->x + b * BLOCK, t->acts + b * act_bytes(t->k), t->scales + 2 * b, t->k);
+    for (int64_t row = from; row < to; row++) {
+        float limit = 0.0f;
+        if (t->k == Q4_MIXED)
+            limit = STANDS_OUT * root_mean_square(t->x + row * t->blocks * BLOCK, t->blocks);
+        for (int64_t b = row * t->blocks; b < (row + 1) * t->blocks; b++)
+            quantise_block(t, b, limit);
+    }
 }
 
 /* ---- one step, in each kind ---- */
@@ -92,17 +145,22 @@ ALWAYS_INLINE vi unpack(const uint8_t *block, int step, kind k) {
 }
 
 ALWAYS_INLINE vi dot(vi sum, vi weights, vi acts, kind k) {
-    return k == Q4_FAST ? vi_dot8(sum, weights, acts) : vi_dot16(sum, weights, acts);
+    return k == Q4_MIXED ? vi_dot8(sum, weights, acts) : vi_dot16(sum, weights, acts);
 }
 
-/* 8 products of at most 2 * 15 * 127 fit 16 bits, so the fast kind widens once a block. */
+/* 8 products of at most 2 * 15 * 127 fit 16 bits, so the mixed kind widens once a block. */
 ALWAYS_INLINE vf block_sum(vi sum, kind k) {
-    return vf_from_int(k == Q4_FAST ? vi_fold(sum) : sum);
+    return vf_from_int(k == Q4_MIXED ? vi_fold(sum) : sum);
 }
 
 ALWAYS_INLINE vf add_block(vf y, vi sum, vf d, vf m, const float *scale, kind k) {
     y = vf_fma(block_sum(sum, k), vf_mul(d, vf_set(scale[0])), y);
     return k == Q8 ? y : vf_fma(m, vf_set(scale[1]), y);
+}
+
+ALWAYS_INLINE vf add_fine(vf y, vi sum, vf d, const float *scale) {
+    vf part = vf_mul(vf_mul(d, vf_set(1.0f / FINE_STEPS)), vf_set(scale[0]));
+    return vf_fma(block_sum(sum, Q4_MIXED), part, y);
 }
 
 ALWAYS_INLINE void store_panel(const product *t, int64_t row, int64_t channel, vf y) {
@@ -127,36 +185,45 @@ ALWAYS_INLINE void prefetch_panels(const product *t, int64_t first, int count, k
 
 /* ---- few rows: a panel's weights go to registers for tiles of up to 4 rows, used at once ---- */
 
+ALWAYS_INLINE void panel_block(vi *sum, const uint8_t *w, const uint8_t *a, int64_t stride,
+                               int rows, kind k) {
+    UNROLL
+    for (int r = 0; r < rows; r++) sum[r] = vi_zero();
+    for (int first = 0; first < steps(k); first += 4, a += 4 * STEP) {
+        vi q[4];
+        UNROLL
+        for (int i = 0; i < 4; i++) q[i] = unpack(w, first + i, k);
+        UNROLL
+        for (int i = 0; i < 4; i++)
+            UNROLL
+            for (int r = 0; r < rows; r++) {
+                sum[r] = dot(sum[r], q[i], vi_repeat(a + r * stride + i * STEP), k);
+                KEEP(sum[r]);
+            }
+    }
+}
+
 ALWAYS_INLINE void panel_times_rows(const product *t, int64_t panel, int64_t row, int rows,
                                     kind k) {
-    int64_t stride = t->blocks * act_bytes(k);
+    int64_t stride = t->blocks * act_bytes(k), at = row * t->blocks;
     const uint8_t *w = t->weights + panel * t->blocks * block_bytes(k);
-    const uint8_t *a = t->acts + row * stride;
-    const float *s = t->scales + row * t->blocks * 2;
+    const uint8_t *wide = t->wide + row / t->tile * t->blocks;
+    const float *s = t->scales + at * 2;
     vf y[TILE_ROWS];
     UNROLL
     for (int r = 0; r < rows; r++) y[r] = vf_set(0.0f);
-    for (int64_t b = 0; b < t->blocks; b++, w += block_bytes(k), s += 2) {
+    for (int64_t b = 0; b < t->blocks; b++, at++, w += block_bytes(k), s += 2) {
         vi sum[TILE_ROWS];
-        UNROLL
-        for (int r = 0; r < rows; r++) sum[r] = vi_zero();
-        for (int first = 0; first < steps(k); first += 4, a += 4 * STEP) {
-            vi q[4];
-            UNROLL
-            for (int i = 0; i < 4; i++) q[i] = unpack(w, first + i, k);
-            UNROLL
-            for (int i = 0; i < 4; i++)
-                UNROLL
-                for (int r = 0; r < rows; r++) {
-                    sum[r] = dot(sum[r], q[i], vi_repeat(a + r * stride + i * STEP), k);
-                    KEEP(sum[r]);
-                }
-        }
+        panel_block(sum, w, t->acts + at * act_bytes(k), stride, rows, k);
         const uint16_t *halves = (const uint16_t *)(w + quant_bytes(k));
         vf d = vf_half(halves), m = k == Q8 ? d : vf_half(halves + PANEL);
         UNROLL
         for (int r = 0; r < rows; r++)
             y[r] = add_block(y[r], sum[r], d, m, s + r * t->blocks * 2, k);
+        if (k != Q4_MIXED || !wide[b]) continue;
+        panel_block(sum, w, t->fine + at * BLOCK, stride, rows, k);
+        UNROLL
+        for (int r = 0; r < rows; r++) y[r] = add_fine(y[r], sum[r], d, s + r * t->blocks * 2);
     }
     UNROLL
     for (int r = 0; r < rows; r++) store_panel(t, row + r, panel * PANEL, y[r]);
@@ -165,10 +232,8 @@ ALWAYS_INLINE void panel_times_rows(const product *t, int64_t panel, int64_t row
 /* The panel is read from memory once; its later tiles find it in the first cache. */
 ALWAYS_INLINE void panel_times_few(const product *t, int64_t panel, kind k) {
     prefetch_panels(t, panel + 1, 1, k);
-    int64_t tiles = (t->rows + TILE_ROWS - 1) / TILE_ROWS;
-    int64_t each = (t->rows + tiles - 1) / tiles;
-    for (int64_t row = 0; row < t->rows; row += each) {
-        switch (t->rows - row < each ? t->rows - row : each) {
+    for (int64_t row = 0; row < t->rows; row += t->tile) {
+        switch (t->rows - row < t->tile ? t->rows - row : t->tile) {
         case 1: panel_times_rows(t, panel, row, 1, k); break;
         case 2: panel_times_rows(t, panel, row, 2, k); break;
         case 3: panel_times_rows(t, panel, row, 3, k); break;
@@ -202,38 +267,52 @@ ALWAYS_INLINE void unpack_strip(const product *t, int64_t first_panel, strip s, 
     }
 }
 
+ALWAYS_INLINE void strip_block(vi (*sum)[2], const uint8_t *q, const uint8_t *a, int64_t stride,
+                               int rows, kind k) {
+    UNROLL
+    for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = vi_zero();
+    UNROLL_BY_4
+    for (int i = 0; i < steps(k); i++, a += STEP, q += 2 * VECTOR) {
+        vi q0 = vi_load(q), q1 = vi_load(q + VECTOR);
+        KEEP(q0);
+        KEEP(q1);
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            vi x = vi_repeat(a + r * stride);
+            sum[r][0] = dot(sum[r][0], q0, x, k);
+            sum[r][1] = dot(sum[r][1], q1, x, k);
+            KEEP(sum[r][0]);
+            KEEP(sum[r][1]);
+        }
+    }
+}
+
 ALWAYS_INLINE void strip_times_rows(const product *t, strip w, int64_t panel, int64_t row, int rows,
                                     kind k) {
-    int64_t stride = t->blocks * act_bytes(k);
-    const uint8_t *a = t->acts + row * stride, *q = w.quants;
-    const float *s = t->scales + row * t->blocks * 2, *f = w.scales;
+    int64_t stride = t->blocks * act_bytes(k), at = row * t->blocks;
+    const uint8_t *q = w.quants, *wide = t->wide + row / t->tile * t->blocks;
+    const float *s = t->scales + at * 2, *f = w.scales;
     vf y[MAX_ROWS][2];
     UNROLL
     for (int r = 0; r < rows; r++) y[r][0] = y[r][1] = vf_set(0.0f);
-    for (int64_t b = 0; b < t->blocks; b++, s += 2, f += 4 * PANEL) {
+    for (int64_t b = 0; b < t->blocks; b++, at++, s += 2, f += 4 * PANEL, q += steps(k) * 2 * VECTOR) {
         vi sum[MAX_ROWS][2];
-        UNROLL
-        for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = vi_zero();
-        UNROLL_BY_4
-        for (int i = 0; i < steps(k); i++, a += STEP, q += 2 * VECTOR) {
-            vi q0 = vi_load(q), q1 = vi_load(q + VECTOR);
-            KEEP(q0);
-            KEEP(q1);
-            UNROLL
-            for (int r = 0; r < rows; r++) {
-                vi x = vi_repeat(a + r * stride);
-                sum[r][0] = dot(sum[r][0], q0, x, k);
-                sum[r][1] = dot(sum[r][1], q1, x, k);
-                KEEP(sum[r][0]);
-                KEEP(sum[r][1]);
-            }
-        }
+        strip_block(sum, q, t->acts + at * act_bytes(k), stride, rows, k);
         UNROLL
         for (int half = 0; half < 2; half++) {
             vf d = vf_load(f + half * PANEL), m = vf_load(f + (2 + half) * PANEL);
             UNROLL
             for (int r = 0; r < rows; r++)
                 y[r][half] = add_block(y[r][half], sum[r][half], d, m, s + r * t->blocks * 2, k);
+        }
+        if (k != Q4_MIXED || !wide[b]) continue;
+        strip_block(sum, q, t->fine + at * BLOCK, stride, rows, k);
+        UNROLL
+        for (int half = 0; half < 2; half++) {
+            vf d = vf_load(f + half * PANEL);
+            UNROLL
+            for (int r = 0; r < rows; r++)
+                y[r][half] = add_fine(y[r][half], sum[r][half], d, s + r * t->blocks * 2);
         }
     }
     UNROLL
@@ -257,6 +336,24 @@ ALWAYS_INLINE void strip_times_all(const product *t, strip w, int64_t panel, kin
 
 /* ---- the whole product, split over strips of channels ---- */
 
+static int64_t tile_of(int64_t rows) {
+    if (rows > FEW_ROWS) return MAX_ROWS;
+    int64_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS;
+    return (rows + tiles - 1) / tiles;
+}
+
+/* The first row of each tile takes the flags of all. */
+static void join_tiles(uint8_t *wide, int64_t rows, int64_t tile, int64_t blocks) {
+    for (int64_t row = 0; row < rows; row++) {
+        uint8_t *joined = wide + row / tile * blocks;
+        const uint8_t *own = wide + row * blocks;
+        if (row % tile == 0)
+            memmove(joined, own, (size_t)blocks);
+        else
+            for (int64_t b = 0; b < blocks; b++) joined[b] |= own[b];
+    }
+}
+
 ALWAYS_INLINE void multiply(const product *t, int worker, int64_t from, int64_t to, kind k) {
     if (t->rows <= FEW_ROWS) {
         for (int64_t panel = 2 * from; panel < 2 * to; panel++) panel_times_few(t, panel, k);
@@ -279,29 +376,34 @@ static void multiply_q4(void *t, int worker, int64_t from, int64_t to) {
     multiply(t, worker, from, to, Q4);
 }
 
-static void multiply_q4_fast(void *t, int worker, int64_t from, int64_t to) {
-    multiply(t, worker, from, to, Q4_FAST);
+static void multiply_q4_mixed(void *t, int worker, int64_t from, int64_t to) {
+    multiply(t, worker, from, to, Q4_MIXED);
 }
 
 /* Bytes of workspace that `agentrt_linear_int` needs, 64-byte aligned. */
 int64_t agentrt_linear_int_workspace(int64_t rows, int64_t inputs, int k, int threads) {
     int64_t blocks = inputs / BLOCK;
-    return rows * blocks * (act_bytes(k) + 8) + threads * strip_bytes(blocks, k);
+    int64_t fine = k == Q4_MIXED ? BLOCK + 1 : 0;
+    return rows * blocks * (act_bytes(k) + fine + 8) + threads * strip_bytes(blocks, k);
 }
 
 void agentrt_linear_int(const void *weights, const float *bias, const float *x, float *out,
                         uint8_t *workspace, int64_t rows, int64_t inputs, int64_t channels, int k,
                         int threads) {
-    static range_fn *const by_kind[] = {multiply_q8, multiply_q4, multiply_q4_fast};
+    static range_fn *const by_kind[] = {multiply_q8, multiply_q4, multiply_q4_mixed};
     if (rows == 0) return; /* a step from which nothing is chosen */
     int64_t blocks = inputs / BLOCK;
     float *scales = (float *)(workspace + threads * strip_bytes(blocks, k));
     uint8_t *acts = (uint8_t *)(scales + rows * blocks * 2);
-    quantisation q = {x, acts, scales, blocks, k};
+    uint8_t *fine = acts + rows * blocks * act_bytes(k), *wide = fine + rows * blocks * BLOCK;
+    quantisation q = {x, acts, fine, wide, scales, blocks, k};
     int quantisers = threads_for((double)(rows * inputs), threads);
     parallel_for(quantisers, rows, grain_for(rows, quantisers, 1), quantise_rows, &q);
+    int64_t tile = tile_of(rows);
+    if (k == Q4_MIXED) join_tiles(wide, rows, tile, blocks);
 
-    product t = {weights, bias, acts, scales, out, workspace, rows, blocks, channels};
+    product t = {weights, bias, acts, scales, fine, wide, out, workspace, rows, tile, blocks,
+                 channels};
     int64_t strips = (channels + STRIP - 1) / STRIP;
     threads = threads_for((double)inputs * channels * (rows < 3 ? 1 : rows / 3.0), threads);
     parallel_for(threads, strips, grain_for(strips, threads, 1), by_kind[k], &t);
