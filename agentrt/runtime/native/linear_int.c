@@ -2,11 +2,7 @@
  *
  * Weights: W[n][k] = d[n][k / 32] * q[n][k] + m[n][k / 32], q in 0..15 (q4) or -128..127 (q8,
  * where m = 0).
- * Activations: each row, by itself, in blocks of 32: x ~ s * a, |a| <= top, s = max|x| / top, where
- * top is 32767. The mixed product takes q4 weights and two bytes of a value apart, a = c + f / 254
- * with c and f in -127..127: coarse everywhere, fine only in blocks that stand out of their row,
- * and f = 0 in the others. In most models a few channels are much larger than the rest; rounded to
- * 8 bits, it is their blocks that lose what is lost.
+ * Activations are those of activations.h: x ~ s * a, or x ~ s * (c + f / 254), by blocks of 32.
  * A block's sums of q * a, or q * c and q * f, are exact int32 (at most 32 * 128 * 32767 < 2^31).
  * Then, block by block,
  *     y = fma(sum, d * s, y);   y = fma(m, s * sum(a), y);   y = fma(fine, d / 254 * s, y)
@@ -21,120 +17,25 @@
  * A step of a product meets 4 bytes of a row's activations: 2 values of 16 bits or 4 of 8 bits. The
  * nibbles of 32 packed bytes are 4 steps of the first kind, in order, or 2 of the second, whose
  * values then come in the order 0 4 1 5, 2 6 3 7: that is how vi_store8 lays activations out. */
+#include "activations.h"
 #include "kernels.h"
 #include "parallel.h"
-#include "simd.h"
 
-typedef enum { Q8 = 0, Q4 = 1, Q4_MIXED = 2 } kind;
-
-enum { BLOCK = 32, PANEL = 8, STRIP = 16, STEP = 4, VECTOR = 32, MAX_ROWS = 6, TILE_ROWS = 4 };
+enum { PANEL = 8, STRIP = 16, STEP = 4, VECTOR = 32, MAX_ROWS = 6, TILE_ROWS = 4 };
 enum { CACHE_LINE = 64, FEW_ROWS = 8 }; /* more are worth unpacking a strip for */
-enum { STANDS_OUT = 8 }; /* times a row's root mean square: a block with a larger value has fine bytes */
-enum { FINE_STEPS = 254 };
 
 typedef struct {
     const uint8_t *weights;
     const float *bias; /* may be null */
-    const uint8_t *acts;
-    const float *scales; /* [rows][blocks][2]: s, s * sum(a) */
-    const uint8_t *fine; /* [rows][blocks][32], mixed only */
-    const uint8_t *wide; /* [tiles][blocks]: whether one of the rows has fine bytes, mixed only */
-    float *out;
+    activations in;
+    float *out; /* [rows][channels] */
     uint8_t *strips; /* a strip's worth of scratch per thread */
-    int64_t rows, tile, blocks, channels; /* tile: rows at a time */
+    int64_t tile, channels; /* tile: rows at a time */
 } product;
 
 ALWAYS_INLINE int64_t quant_bytes(kind k) { return k == Q8 ? 256 : 128; }
 ALWAYS_INLINE int64_t block_bytes(kind k) { return quant_bytes(k) + (k == Q8 ? 16 : 32); }
-ALWAYS_INLINE int64_t act_bytes(kind k) { return k == Q4_MIXED ? BLOCK : 2 * BLOCK; }
 ALWAYS_INLINE int steps(kind k) { return (int)act_bytes(k) / STEP; }
-
-/* ---- activations ---- */
-
-typedef struct {
-    const float *x;
-    uint8_t *acts, *fine, *wide; /* wide: [rows][blocks] */
-    float *scales;
-    int64_t blocks;
-    kind k;
-} quantisation;
-
-/* Compared as bits, so that one NaN makes the scale, and with it the row's outputs, NaN. */
-ALWAYS_INLINE float largest_of(const vf v[4]) {
-    vi largest = vi_zero();
-    for (int i = 0; i < 4; i++) largest = vi_max(largest, vf_magnitude(v[i]));
-    int32_t bits = vi_hmax(largest);
-    float size;
-    memcpy(&size, &bits, sizeof size);
-    return size;
-}
-
-static float root_mean_square(const float *x, int64_t blocks) {
-    vf sum[4];
-    for (int i = 0; i < 4; i++) sum[i] = vf_set(0.0f);
-    for (int64_t at = 0; at < blocks * BLOCK; at += BLOCK) {
-        UNROLL
-        for (int i = 0; i < 4; i++) {
-            vf v = vf_load(x + at + 8 * i);
-            sum[i] = vf_fma(v, v, sum[i]);
-        }
-    }
-    float total = vf_hsum(vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3])));
-    return sqrtf(total / (float)(blocks * BLOCK));
-}
-
-/* What rounding to `coarse` left, in FINE_STEPS to one step of that; returns its sum. */
-static float keep_fine(const vf v[4], const vi coarse[4], float inverse, uint8_t *fine) {
-    vi q[4], sum = vi_zero();
-    for (int i = 0; i < 4; i++) {
-        vf rest = vf_sub(vf_mul(v[i], vf_set(inverse)), vf_from_int(coarse[i]));
-        q[i] = vf_round(vf_mul(rest, vf_set(FINE_STEPS)));
-        sum = vi_add(sum, q[i]);
-    }
-    vi_store8((int8_t *)fine, q);
-    return (float)vi_hsum(sum);
-}
-
-/* Block b of all that there are; what is larger than `limit` stands out. */
-static void quantise_block(const quantisation *t, int64_t b, float limit) {
-    vf v[4];
-    vi q[4], sum = vi_zero();
-    for (int i = 0; i < 4; i++) v[i] = vf_load(t->x + b * BLOCK + 8 * i);
-    float size = largest_of(v), top = t->k == Q4_MIXED ? 127.0f : 32767.0f;
-    float inverse = size < 1e-30f ? 0.0f : top / size; /* smaller ones would overflow it */
-    for (int i = 0; i < 4; i++) {
-        q[i] = vf_round(vf_mul(v[i], vf_set(inverse)));
-        sum = vi_add(sum, q[i]);
-    }
-    float total = (float)vi_hsum(sum);
-    uint8_t *acts = t->acts + b * act_bytes(t->k);
-    if (t->k == Q4_MIXED) {
-        uint8_t *fine = t->fine + b * BLOCK;
-        vi_store8((int8_t *)acts, q);
-        t->wide[b] = size > limit;
-        if (t->wide[b])
-            total = fmaf(keep_fine(v, q, inverse, fine), 1.0f / FINE_STEPS, total);
-        else
-            vi_store(fine, vi_zero());
-    } else {
-        vi_store16((int16_t *)acts, q[0], q[1]);
-        vi_store16((int16_t *)acts + 16, q[2], q[3]);
-    }
-    t->scales[2 * b] = size < 1e-30f ? 0.0f : size / top;
-    t->scales[2 * b + 1] = t->scales[2 * b] * total;
-}
-
-static void quantise_rows(void *task, int worker, int64_t from, int64_t to) {
-    const quantisation *t = task;
-    (void)worker;
-    for (int64_t row = from; row < to; row++) {
-        float limit = 0.0f;
-        if (t->k == Q4_MIXED)
-            limit = STANDS_OUT * root_mean_square(t->x + row * t->blocks * BLOCK, t->blocks);
-        for (int64_t b = row * t->blocks; b < (row + 1) * t->blocks; b++)
-            quantise_block(t, b, limit);
-    }
-}
 
 /* ---- one step, in each kind ---- */
 
@@ -177,7 +78,7 @@ ALWAYS_INLINE void store_panel(const product *t, int64_t row, int64_t channel, v
 /* ---- what comes next, fetched from memory while this is multiplied ---- */
 
 ALWAYS_INLINE void prefetch_panels(const product *t, int64_t first, int count, kind k) {
-    int64_t size = t->blocks * block_bytes(k);
+    int64_t size = t->in.blocks * block_bytes(k);
     const uint8_t *w = t->weights + first * size;
     if ((first + count) * PANEL > t->channels) return;
     for (int64_t at = 0; at < count * size; at += CACHE_LINE) PREFETCH(w + at);
@@ -205,25 +106,25 @@ ALWAYS_INLINE void panel_block(vi *sum, const uint8_t *w, const uint8_t *a, int6
 
 ALWAYS_INLINE void panel_times_rows(const product *t, int64_t panel, int64_t row, int rows,
                                     kind k) {
-    int64_t stride = t->blocks * act_bytes(k), at = row * t->blocks;
-    const uint8_t *w = t->weights + panel * t->blocks * block_bytes(k);
-    const uint8_t *wide = t->wide + row / t->tile * t->blocks;
-    const float *s = t->scales + at * 2;
+    int64_t stride = t->in.blocks * act_bytes(k), at = row * t->in.blocks;
+    const uint8_t *w = t->weights + panel * t->in.blocks * block_bytes(k);
+    const uint8_t *wide = t->in.wide + row / t->tile * t->in.blocks;
+    const float *s = t->in.scales + at * 2;
     vf y[TILE_ROWS];
     UNROLL
     for (int r = 0; r < rows; r++) y[r] = vf_set(0.0f);
-    for (int64_t b = 0; b < t->blocks; b++, at++, w += block_bytes(k), s += 2) {
+    for (int64_t b = 0; b < t->in.blocks; b++, at++, w += block_bytes(k), s += 2) {
         vi sum[TILE_ROWS];
-        panel_block(sum, w, t->acts + at * act_bytes(k), stride, rows, k);
+        panel_block(sum, w, t->in.coarse + at * act_bytes(k), stride, rows, k);
         const uint16_t *halves = (const uint16_t *)(w + quant_bytes(k));
         vf d = vf_half(halves), m = k == Q8 ? d : vf_half(halves + PANEL);
         UNROLL
         for (int r = 0; r < rows; r++)
-            y[r] = add_block(y[r], sum[r], d, m, s + r * t->blocks * 2, k);
+            y[r] = add_block(y[r], sum[r], d, m, s + r * t->in.blocks * 2, k);
         if (k != Q4_MIXED || !wide[b]) continue;
-        panel_block(sum, w, t->fine + at * BLOCK, stride, rows, k);
+        panel_block(sum, w, t->in.fine + at * BLOCK, stride, rows, k);
         UNROLL
-        for (int r = 0; r < rows; r++) y[r] = add_fine(y[r], sum[r], d, s + r * t->blocks * 2);
+        for (int r = 0; r < rows; r++) y[r] = add_fine(y[r], sum[r], d, s + r * t->in.blocks * 2);
     }
     UNROLL
     for (int r = 0; r < rows; r++) store_panel(t, row + r, panel * PANEL, y[r]);
@@ -232,8 +133,8 @@ ALWAYS_INLINE void panel_times_rows(const product *t, int64_t panel, int64_t row
 /* The panel is read from memory once; its later tiles find it in the first cache. */
 ALWAYS_INLINE void panel_times_few(const product *t, int64_t panel, kind k) {
     prefetch_panels(t, panel + 1, 1, k);
-    for (int64_t row = 0; row < t->rows; row += t->tile) {
-        switch (t->rows - row < t->tile ? t->rows - row : t->tile) {
+    for (int64_t row = 0; row < t->in.rows; row += t->tile) {
+        switch (t->in.rows - row < t->tile ? t->in.rows - row : t->tile) {
         case 1: panel_times_rows(t, panel, row, 1, k); break;
         case 2: panel_times_rows(t, panel, row, 2, k); break;
         case 3: panel_times_rows(t, panel, row, 3, k); break;
@@ -255,10 +156,10 @@ static int64_t strip_bytes(int64_t blocks, kind k) {
 
 ALWAYS_INLINE void unpack_strip(const product *t, int64_t first_panel, strip s, kind k) {
     for (int half = 0; half < 2; half++) {
-        const uint8_t *w = t->weights + (first_panel + half) * t->blocks * block_bytes(k);
+        const uint8_t *w = t->weights + (first_panel + half) * t->in.blocks * block_bytes(k);
         uint8_t *q = s.quants + half * VECTOR;
         float *f = s.scales + half * PANEL;
-        for (int64_t b = 0; b < t->blocks; b++, w += block_bytes(k), f += 4 * PANEL) {
+        for (int64_t b = 0; b < t->in.blocks; b++, w += block_bytes(k), f += 4 * PANEL) {
             for (int i = 0; i < steps(k); i++, q += 2 * VECTOR) vi_store(q, unpack(w, i, k));
             const uint16_t *halves = (const uint16_t *)(w + quant_bytes(k));
             vf_store(f, vf_half(halves));
@@ -289,30 +190,32 @@ ALWAYS_INLINE void strip_block(vi (*sum)[2], const uint8_t *q, const uint8_t *a,
 
 ALWAYS_INLINE void strip_times_rows(const product *t, strip w, int64_t panel, int64_t row, int rows,
                                     kind k) {
-    int64_t stride = t->blocks * act_bytes(k), at = row * t->blocks;
-    const uint8_t *q = w.quants, *wide = t->wide + row / t->tile * t->blocks;
-    const float *s = t->scales + at * 2, *f = w.scales;
+    int64_t stride = t->in.blocks * act_bytes(k), at = row * t->in.blocks;
+    const uint8_t *q = w.quants, *wide = t->in.wide + row / t->tile * t->in.blocks;
+    const float *s = t->in.scales + at * 2, *f = w.scales;
     vf y[MAX_ROWS][2];
     UNROLL
     for (int r = 0; r < rows; r++) y[r][0] = y[r][1] = vf_set(0.0f);
-    for (int64_t b = 0; b < t->blocks; b++, at++, s += 2, f += 4 * PANEL, q += steps(k) * 2 * VECTOR) {
+    const int64_t strip_block_bytes = steps(k) * 2 * VECTOR;
+    for (int64_t b = 0; b < t->in.blocks;
+         b++, at++, s += 2, f += 4 * PANEL, q += strip_block_bytes) {
         vi sum[MAX_ROWS][2];
-        strip_block(sum, q, t->acts + at * act_bytes(k), stride, rows, k);
+        strip_block(sum, q, t->in.coarse + at * act_bytes(k), stride, rows, k);
         UNROLL
         for (int half = 0; half < 2; half++) {
             vf d = vf_load(f + half * PANEL), m = vf_load(f + (2 + half) * PANEL);
             UNROLL
             for (int r = 0; r < rows; r++)
-                y[r][half] = add_block(y[r][half], sum[r][half], d, m, s + r * t->blocks * 2, k);
+                y[r][half] = add_block(y[r][half], sum[r][half], d, m, s + r * t->in.blocks * 2, k);
         }
         if (k != Q4_MIXED || !wide[b]) continue;
-        strip_block(sum, q, t->fine + at * BLOCK, stride, rows, k);
+        strip_block(sum, q, t->in.fine + at * BLOCK, stride, rows, k);
         UNROLL
         for (int half = 0; half < 2; half++) {
             vf d = vf_load(f + half * PANEL);
             UNROLL
             for (int r = 0; r < rows; r++)
-                y[r][half] = add_fine(y[r][half], sum[r][half], d, s + r * t->blocks * 2);
+                y[r][half] = add_fine(y[r][half], sum[r][half], d, s + r * t->in.blocks * 2);
         }
     }
     UNROLL
@@ -324,8 +227,8 @@ ALWAYS_INLINE void strip_times_rows(const product *t, strip w, int64_t panel, in
 
 ALWAYS_INLINE void strip_times_all(const product *t, strip w, int64_t panel, kind k) {
     int64_t row = 0;
-    for (; row + 6 <= t->rows; row += 6) strip_times_rows(t, w, panel, row, 6, k);
-    switch (t->rows - row) {
+    for (; row + 6 <= t->in.rows; row += 6) strip_times_rows(t, w, panel, row, 6, k);
+    switch (t->in.rows - row) {
     case 1: strip_times_rows(t, w, panel, row, 1, k); break;
     case 2: strip_times_rows(t, w, panel, row, 2, k); break;
     case 3: strip_times_rows(t, w, panel, row, 3, k); break;
@@ -342,25 +245,13 @@ static int64_t tile_of(int64_t rows) {
     return (rows + tiles - 1) / tiles;
 }
 
-/* The first row of each tile takes the flags of all. */
-static void join_tiles(uint8_t *wide, int64_t rows, int64_t tile, int64_t blocks) {
-    for (int64_t row = 0; row < rows; row++) {
-        uint8_t *joined = wide + row / tile * blocks;
-        const uint8_t *own = wide + row * blocks;
-        if (row % tile == 0)
-            memmove(joined, own, (size_t)blocks);
-        else
-            for (int64_t b = 0; b < blocks; b++) joined[b] |= own[b];
-    }
-}
-
 ALWAYS_INLINE void multiply(const product *t, int worker, int64_t from, int64_t to, kind k) {
-    if (t->rows <= FEW_ROWS) {
+    if (t->in.rows <= FEW_ROWS) {
         for (int64_t panel = 2 * from; panel < 2 * to; panel++) panel_times_few(t, panel, k);
         return;
     }
-    float *scales = (float *)(t->strips + worker * strip_bytes(t->blocks, k));
-    strip s = {(uint8_t *)(scales + t->blocks * 4 * PANEL), scales};
+    float *scales = (float *)(t->strips + worker * strip_bytes(t->in.blocks, k));
+    strip s = {(uint8_t *)(scales + t->in.blocks * 4 * PANEL), scales};
     for (int64_t i = from; i < to; i++) {
         unpack_strip(t, 2 * i, s, k);
         prefetch_panels(t, 2 * i + 2, 2, k);
@@ -383,8 +274,7 @@ static void multiply_q4_mixed(void *t, int worker, int64_t from, int64_t to) {
 /* Bytes of workspace that `agentrt_linear_int` needs, 64-byte aligned. */
 int64_t agentrt_linear_int_workspace(int64_t rows, int64_t inputs, int k, int threads) {
     int64_t blocks = inputs / BLOCK;
-    int64_t fine = k == Q4_MIXED ? BLOCK + 1 : 0;
-    return rows * blocks * (act_bytes(k) + fine + 8) + threads * strip_bytes(blocks, k);
+    return activation_bytes(rows, blocks, k) + threads * strip_bytes(blocks, k);
 }
 
 void agentrt_linear_int(const void *weights, const float *bias, const float *x, float *out,
@@ -392,18 +282,10 @@ void agentrt_linear_int(const void *weights, const float *bias, const float *x, 
                         int threads) {
     static range_fn *const by_kind[] = {multiply_q8, multiply_q4, multiply_q4_mixed};
     if (rows == 0) return; /* a step from which nothing is chosen */
-    int64_t blocks = inputs / BLOCK;
-    float *scales = (float *)(workspace + threads * strip_bytes(blocks, k));
-    uint8_t *acts = (uint8_t *)(scales + rows * blocks * 2);
-    uint8_t *fine = acts + rows * blocks * act_bytes(k), *wide = fine + rows * blocks * BLOCK;
-    quantisation q = {x, acts, fine, wide, scales, blocks, k};
-    int quantisers = threads_for((double)(rows * inputs), threads);
-    parallel_for(quantisers, rows, grain_for(rows, quantisers, 1), quantise_rows, &q);
-    int64_t tile = tile_of(rows);
-    if (k == Q4_MIXED) join_tiles(wide, rows, tile, blocks);
+    int64_t tile = tile_of(rows), scratch = threads * strip_bytes(inputs / BLOCK, k);
+    activations in = quantise(x, workspace + scratch, rows, inputs / BLOCK, k, tile, threads);
 
-    product t = {weights, bias, acts, scales, fine, wide, out, workspace, rows, tile, blocks,
-                 channels};
+    product t = {weights, bias, in, out, workspace, tile, channels};
     int64_t strips = (channels + STRIP - 1) / STRIP;
     threads = threads_for((double)inputs * channels * (rows < 3 ? 1 : rows / 3.0), threads);
     parallel_for(threads, strips, grain_for(strips, threads, 1), by_kind[k], &t);
