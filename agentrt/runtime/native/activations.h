@@ -2,8 +2,8 @@
  *
  * x ~ s * a, |a| <= top, s = max|x| / top, where top is 32767. The mixed kind has two bytes of a
  * value apart, a = c + f / 254 with c and f in -127..127 and s = max|x| / 127: coarse everywhere,
- * fine in the blocks that stand out of their row, f = 0 in the others. In most models a few channels
- * are much larger than the rest, and rounding to 8 bits loses most in the blocks they are in. */
+ * fine in the blocks that stand out of their row, f = 0 in the others. Most models have a few
+ * channels much larger than the rest, and rounding to 8 bits loses most in the blocks they are in. */
 #ifndef AGENTRT_ACTIVATIONS_H
 #define AGENTRT_ACTIVATIONS_H
 
