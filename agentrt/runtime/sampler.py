@@ -71,6 +71,8 @@ def score(logits: torch.Tensor, rows: Int64Array, targets: Int64Array) -> Float3
 
     NaN where a row is not a distribution: it holds NaN or +inf, or nothing but -inf.
     """
+    if not len(rows):
+        return np.empty(0, np.float32)
     normalisers = np.empty(len(logits))
     for block in _split(list(range(len(logits))), logits.device):
         alike = logits[block[0] : block[-1] + 1]
