@@ -24,8 +24,9 @@ RATES = (0.0, 0.0, 0.45, 0.55, 0.65, 0.7, 0.75, 0.8, 0.95)
 A little below what was counted on answers of the provided model, greedy and at temperature 0.8, to
 problems, essays and texts to be rewritten.
 """
-_DEAREST = 0.7
-"""The price past which nothing is guessed: what could be won then is less than looking costs."""
+_DEAREST = 0.5
+"""The price past which nothing is guessed: only what is nearly certain would be worth it then, and
+counted over whole answers six sequences at once lost by it what four won."""
 _SHORTEST, _LONGEST = 2, len(RATES) - 1
 _PLACES = 16  # earlier places that are compared, the latest first
 _FIRST_REACH, _FARTHEST = 4, 32  # tokens
