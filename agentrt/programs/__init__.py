@@ -28,6 +28,7 @@ from agentrt.programs.judge import (
 from agentrt.programs.long import extract_long
 from agentrt.programs.mapping import Failed, Mapped, map, map_as_completed
 from agentrt.programs.mcts import Searched, Visits, monte_carlo_search
+from agentrt.programs.options import GenOptions
 from agentrt.programs.passages import Citation, Grounded, answer_from
 from agentrt.programs.plan import Executed, Step, plan_and_execute
 from agentrt.programs.program import Program, program
@@ -36,7 +37,7 @@ from agentrt.programs.reflexion import Reflected, Trial, reflexion
 from agentrt.programs.route import Classified, Route, classify, route
 from agentrt.programs.scoring import Rating, chance, probabilities, rate
 from agentrt.programs.skeleton import Written, skeleton_of_thought
-from agentrt.programs.state import GenOptions, State
+from agentrt.programs.state import State
 from agentrt.programs.streams import StateStream
 from agentrt.programs.thoughts import Ranking, Thought, likely, proposed, sampled, valued, voted
 from agentrt.programs.tools import Tool, describe_tools, tool

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Sequence
 
     from agentrt.generation import Completion
+    from agentrt.programs.state import State
     from agentrt.schema import Grammar, Vocabulary
 
 T = TypeVar("T")
@@ -78,6 +79,11 @@ async def answer_of(
     return await _kept(("type", _key(kind)), vocabulary, partial(_of_type, kind))
 
 
+async def check_answer(s: State, kind: Any, regex: str | None) -> None:
+    """Raises what `answer_of` would for what a program is to end in, before it asks anything."""
+    await answer_of(kind, s.runtime.vocabulary, regex=regex)
+
+
 async def _kept(
     key: Hashable, vocabulary: Vocabulary, make: Callable[[Vocabulary], Awaitable[Answer[Any]]]
 ) -> Answer[Any]:
@@ -119,24 +125,24 @@ def name_of(kind: Any) -> str:
     return str(kind).replace("typing.", "")
 
 
-def texts_of(choices: Any) -> tuple[str, ...]:
-    """The choices as texts. Raises InvalidRequest for none, empty ones and what is no text."""
-    texts: list[Any] = [] if isinstance(choices, str) else _listed(choices)
+def texts_of(given: Any, name: str = "choices") -> tuple[str, ...]:
+    """Several texts. Raises InvalidRequest for none, empty ones and what is no text."""
+    texts: list[Any] = [] if isinstance(given, str) else _listed(given)
     for text in texts:
         if not isinstance(text, str) or not text:
-            raise wrong("choices", texts, "texts that are not empty")
+            raise wrong(name, texts, "texts that are not empty")
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise wrong("choices", texts, f"texts that are valid Unicode ({error})") from error
+            raise wrong(name, texts, f"texts that are valid Unicode ({error})") from error
     if not texts:
-        raise wrong("choices", choices, "one text or more, in a list")
+        raise wrong(name, given, "one text or more, in a list")
     return tuple(texts)
 
 
-def _listed(choices: Any) -> list[Any]:
+def _listed(given: Any) -> list[Any]:
     try:
-        return list(choices)
+        return list(given)
     except TypeError:
         return []
 

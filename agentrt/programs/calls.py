@@ -33,7 +33,8 @@ from agentrt.trace import SpanKind, attributes, span
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agentrt.programs.state import GenOptions, State
+    from agentrt.programs.options import GenOptions
+    from agentrt.programs.state import State
 
 Choose = Literal["written", "likeliest"]
 _NOT_FOR_THE_MODEL = (BudgetExhausted, EngineClosed, EngineFailed, IntegrityError, ReplayDrift)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agentrt.programs.answers import check_answer
 from agentrt.programs.arguments import check_count
 from agentrt.programs.asking import conclusion
 from agentrt.programs.calls import call_tools
@@ -60,6 +61,7 @@ async def react(
     ToolDenied, and what `State.gen` raises.
     """
     check_count("turns", turns, 1)
+    await check_answer(s, kind, regex)
     known = as_tools(tools)
     s.system(f"You answer questions step by step with the help of tools.\n{describe_tools(known)}")
     s.user(question)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from agentrt.errors import InvalidRequest
+from agentrt.programs.answers import texts_of
+from agentrt.programs.arguments import wrong
 from agentrt.programs.asking import awaited
 from agentrt.programs.program import program
 from agentrt.programs.scoring import probabilities
@@ -50,8 +52,8 @@ async def classify(
     (see `Runtime.select`): "unconditional" helps where the model prefers some labels whatever the
     text. Raises InvalidRequest for an example of no known label, and what `State.select` raises.
     """
-    names = list(labels)
-    told = [f"{name}: {labels[name]}" if isinstance(labels, Mapping) else name for name in labels]
+    names = texts_of(labels, "labels")
+    told = [f"{name}: {labels[name]}" if isinstance(labels, Mapping) else name for name in names]
     s.system(f"{question} The labels:\n" + "\n".join(f"- {line}" for line in told))
     for shown, label in examples:
         if label not in names:
@@ -88,6 +90,9 @@ async def route(
     """
     if otherwise is not None and otherwise not in routes:
         raise InvalidRequest(f"otherwise={otherwise!r} is none of the routes {list(routes)}")
+    for name, each in routes.items():
+        if not isinstance(each, Route):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise wrong(f"routes[{name!r}]", each, "a Route: what it is for, and who deals with it")
     found = await classify(text, {name: each.about for name, each in routes.items()})
     if found.confidence < at_least and otherwise is not None:
         return await awaited(routes[otherwise].handle(text))

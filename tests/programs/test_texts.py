@@ -38,7 +38,7 @@ async def test_an_answer_quotes_the_passages_it_rests_on(scripted: Scripted) -> 
         none = await answer_from("Who is the mayor?", [MARKET])
         assert (none.answer, none.citations) == (None, ())
         assert bound.computed - before < 250  # the passage was known
-        with pytest.raises(InvalidRequest, match="none of them empty"):
+        with pytest.raises(InvalidRequest, match="texts that are not empty"):
             await answer_from("?", ["a", " "])
 
 
