@@ -8,6 +8,7 @@ import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 
@@ -25,12 +26,14 @@ from agentrt.schema import (
 from agentrt.schema.compile import DIGITS
 from agentrt.schema.copying.marks import without_source
 from agentrt.schema.types import adapter
+from agentrt.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Sequence
 
     from agentrt.generation import Completion
     from agentrt.programs.state import State
+    from agentrt.runtime.runtime import Runtime
     from agentrt.schema import Grammar, Vocabulary
 
 T = TypeVar("T")
@@ -49,11 +52,12 @@ class Answer(Generic[T]):
 
 _answers: dict[Hashable, Answer[Any]] = {}
 _MOST = 64  # of those lately asked for
+_worked_out: WeakSet[Runtime] = WeakSet()  # whose vocabulary is
 
 
 async def answer_of(
     kind: Any,
-    vocabulary: Vocabulary,
+    runtime: Runtime,
     *,
     regex: str | None = None,
     choices: Sequence[str] | None = None,
@@ -70,23 +74,32 @@ async def answer_of(
         raise InvalidRequest(f"{given} were given; an answer is asked for in one way at a time")
     if choices is not None:
         texts = tuple(dict.fromkeys(texts_of(choices)))
-        return await _kept(("choices", texts), vocabulary, partial(_of_choices, texts))
+        return await _kept(("choices", texts), runtime, partial(_of_choices, texts))
     if regex is not None:
         check_text("regex", regex)
-        return await _kept(("regex", regex), vocabulary, partial(_of_regex, regex))
+        return await _kept(("regex", regex), runtime, partial(_of_regex, regex))
     if kind is str:
         return Answer("text", None, str)
-    return await _kept(("type", _key(kind)), vocabulary, partial(_of_type, kind))
+    return await _kept(("type", _key(kind)), runtime, partial(_of_type, kind))
 
 
 async def check_answer(s: State, kind: Any, regex: str | None) -> None:
     """Raises what `answer_of` would for what a program is to end in, before it asks anything."""
-    await answer_of(kind, s.runtime.vocabulary, regex=regex)
+    await answer_of(kind, s.runtime, regex=regex)
+
+
+async def vocabulary_of(runtime: Runtime) -> Vocabulary:
+    """The runtime's vocabulary, which takes a while the first time; in a thread, then."""
+    if runtime not in _worked_out:
+        await in_thread(lambda: runtime.vocabulary.identity)
+        _worked_out.add(runtime)
+    return runtime.vocabulary
 
 
 async def _kept(
-    key: Hashable, vocabulary: Vocabulary, make: Callable[[Vocabulary], Awaitable[Answer[Any]]]
+    key: Hashable, runtime: Runtime, make: Callable[[Vocabulary], Awaitable[Answer[Any]]]
 ) -> Answer[Any]:
+    vocabulary = await vocabulary_of(runtime)
     whole = (vocabulary.identity, key)
     found = _answers.pop(whole, None)
     if found is None:

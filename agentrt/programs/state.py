@@ -160,7 +160,7 @@ class State(Conversation):
         check_count("retries", retries)
         name, asking = self._asking(options)
         before = self._transcript
-        answer = await answer_of(kind, self.runtime.vocabulary, regex=regex, choices=choices)
+        answer = await answer_of(kind, self.runtime, regex=regex, choices=choices)
         result = await self._accepted(answer, asking.begun(), check, retries)
         self._keep(name, result, before)
         return result.value
@@ -309,7 +309,7 @@ class State(Conversation):
     ) -> AsyncGenerator[Any]:
         asking = asking.begun()
         before = self._transcript
-        answer = await answer_of(kind, self.runtime.vocabulary, regex=regex)
+        answer = await answer_of(kind, self.runtime, regex=regex)
         with self._asked_from(before) as prompt:
             asking = asking.within(self.runtime, prompt, answer.grammar)
             async with granted(answer.grammar, asking) as (grant, call):
