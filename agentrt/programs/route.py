@@ -43,14 +43,15 @@ async def classify(
     *,
     question: str = "Which label fits this text best?",
     examples: Sequence[tuple[str, str]] = (),
-    by: Normalisation = "token_length",
+    by: Normalisation = "probability",
 ) -> Classified:
     """Chooses the label that the model finds likeliest for a text.
 
     `labels` are names, or names with what each is for. `examples` are (text, label) pairs. Both
-    come before the text, so that many texts share them, computed once. `by` is the normalisation
-    (see `Runtime.select`): "unconditional" helps where the model prefers some labels whatever the
-    text. Raises InvalidRequest for an example of no known label, and what `State.select` raises.
+    come before the text, so that many texts share them, computed once. `by` is how they are ranked
+    (see `Runtime.select`): by default the label is the one with the greatest share; "unconditional"
+    helps where the model prefers some labels whatever the text. Raises InvalidRequest for an
+    example of no known label, and what `State.select` raises.
     """
     names = texts_of(labels, "labels")
     told = [f"{name}: {labels[name]}" if isinstance(labels, Mapping) else name for name in names]

@@ -138,6 +138,14 @@ async def test_texts_are_labelled_and_sent_where_they_belong(scripted: Scripted)
             await classify("?", LABELS, examples=[("?", "post")])
 
 
+async def test_the_label_is_the_one_with_the_greatest_share(scripted: Scripted) -> None:
+    """Also where another has likelier tokens, and more of them."""
+    async with scripted("xy"):
+        found = await classify("?", ["xyz", "q"])
+        assert (found.label, found.confidence > 0.5) == ("q", True)
+        assert (await classify("?", ["xyz", "q"], by="token_length")).label == "xyz"
+
+
 async def test_a_chat_remembers_and_computes_only_what_is_new(scripted: Scripted) -> None:
     answers = {"Name": "Ada", "Age": "42", "Story": "Once."}
     async with scripted(saying(answers), context_length=1000) as bound:
