@@ -25,6 +25,7 @@ from agentrt.programs import (
     debate,
     extract,
     extract_long,
+    extract_rows,
     judge_text,
     monte_carlo_search,
     multi_chain,
@@ -51,6 +52,7 @@ COSTS = {name: (cost, bool(at_most)) for name, _, cost, at_most in ROW.findall(P
 SECTIONS = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 WRITTEN = re.compile(r"\n\n    (\w+\(.*?\))\n(?:    -> (\w+)(?:\((.*?)\))?\n)?\n", re.DOTALL)
 
+EXTRACTS = {"extract", "extract_long", "extract_rows"}
 TEXT = "How many sheep are there, of which three are black? " * 12  # shared by what goes on from it
 
 
@@ -58,7 +60,7 @@ def test_the_table_has_a_section_for_each_and_every_program_is_in_it() -> None:
     assert all(link == name.lower() for name, link, _, _ in ROW.findall(PAGE))
     assert list(SECTIONS) == list(COSTS)
     programs = {name for name, value in vars(library).items() if isinstance(value, Program)}
-    assert set(COSTS) - programs == {"route", "extract", "extract_long", "Chat"}
+    assert set(COSTS) - programs == {"route", *EXTRACTS, "Chat"}
     assert programs <= set(COSTS)
 
 
@@ -117,6 +119,11 @@ def answered(text: str) -> str:
     return f"answered: {text}"
 
 
+def two_rows(prompt: str) -> str:
+    said = prompt.rpartition("assistant: ")[2]
+    return '["sheep","black"]'.removeprefix(said)
+
+
 async def steps(s: State, count: int) -> list[str]:
     """As `sampled`, by a model that says the same whatever the seed: a call for each thought."""
 
@@ -172,6 +179,7 @@ RUNS: dict[str, Run] = {
         {"chunks": len(cut(LONG, len, 400, 40))},
         "[3]",
     ),
+    "extract_rows": (lambda: extract_rows(str, TEXT, max_tokens=8), {"rows": 2}, two_rows),
     "answer_from": (
         lambda: answer_from.using(max_tokens=8)(TEXT, PASSAGES, at_least=0.0),
         {"passages": 3, "most": 2},
