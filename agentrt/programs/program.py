@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from agentrt.errors import InvalidRequest
-from agentrt.programs.ambient import run_sync
+from agentrt.programs.ambient import ensure_runtime, run_sync
 from agentrt.programs.arguments import check_name, wrong
 from agentrt.programs.budget import Budget
 from agentrt.programs.state import State
@@ -83,7 +93,7 @@ class Program(Generic[P, T]):
             current.set({attributes.PROGRAM_RESULT: lambda: _shown(result)})
             return result
 
-    def _begun(self, state: State, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+    def _begun(self, state: Any, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
         """The body, called. Raises InvalidRequest for arguments that it does not take."""
         try:
             return self._body(state, *args, **kwargs)  # which runs nothing of it yet
@@ -122,7 +132,13 @@ class Program(Generic[P, T]):
 
         Outside `async with Runtime()` it uses one that is opened for the process.
         """
-        return run_sync(functools.partial(self, *args, **kwargs))
+        cast("Coroutine[Any, Any, T]", self._begun(None, *args, **kwargs)).close()  # or is refused
+
+        async def run() -> T:
+            await ensure_runtime()
+            return await self(*args, **kwargs)
+
+        return run_sync(run)
 
     def __repr__(self) -> str:
         return f"<program {self.name}>"

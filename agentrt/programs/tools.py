@@ -147,17 +147,6 @@ class Tool(Generic[P, T]):
         except (ValidationError, PydanticUserError):
             return text
 
-    def as_openai(self) -> dict[str, Any]:
-        """The form in which chat templates, and other APIs, are told of a tool."""
-        return {
-            "type": "function",
-            "function": {
-                "name": self.name,
-                "description": self.description,
-                "parameters": self.schema,
-            },
-        }
-
 
 @overload
 def tool(function: Callable[P, T], /) -> Tool[P, T]: ...
