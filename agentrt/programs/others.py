@@ -14,6 +14,7 @@ from pydantic_core import PydanticSerializationError, PydanticUndefined, to_json
 
 from agentrt.errors import UnsatisfiableSchema
 from agentrt.programs.answers import answer_of
+from agentrt.schema.types import adapter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +60,8 @@ async def offers_of(
     """
     offers: list[Offer] = []
     for tool in tools:
-        given = dict.fromkeys(call.arguments for call in made if call.name == tool.name)
+        calls = [call.arguments for call in made if call.name == tool.name]
+        given = dict.fromkeys(text for arguments in calls for text in _spelled(arguments, tool))
         kind = tool.arguments
         if given:
             kind = Annotated[kind, _Other(tuple(_of_call(each, tool) for each in given))]
@@ -69,6 +71,12 @@ async def offers_of(
                 continue
         offers.append(Offer(tool, kind))
     return tuple(offers)
+
+
+def _spelled(arguments: str, tool: Tool[..., Any]) -> tuple[str, str]:
+    """The arguments as they are, and without what models within them were filled up with."""
+    whole = tool.validated(arguments)
+    return arguments, adapter(tool.arguments).dump_json(whole, exclude_defaults=True).decode()
 
 
 def _of_call(arguments: str, tool: Tool[..., Any]) -> str:

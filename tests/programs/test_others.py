@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pytest
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from agentrt import State, ToolCall, UnsatisfiableSchema, call_tools, current_runtime, tool
 from agentrt.programs import react
@@ -74,6 +74,26 @@ async def test_what_is_left_out_is_what_its_default_gives(
         (offer,) = await offers_of(current_runtime(), as_tools([find]), calls)
     grammar = compile_schema(offer.arguments)
     assert [text for text in [*again, *others] if grammar.matches(text)] == others
+
+
+class Range(BaseModel):
+    first: int
+    last: int = 9
+
+
+async def test_what_a_model_fills_up_is_the_same_call(scripted: Scripted) -> None:
+    def pages(of: Range) -> str:
+        return str(of)
+
+    async with scripted('{"name":"pages","arguments":{"of":{"first":1}}}'):
+        s = State()
+        s.user("Go.")
+        (found,) = await call_tools(s, [pages])
+        assert found.call.arguments == '{"of":{"first":1,"last":9}}'
+        (offer,) = await offers_of(s.runtime, as_tools([pages]), [found.call])
+    grammar = compile_schema(offer.arguments)
+    told = ['{"of":{"first":1}}', found.call.arguments, '{"of":{"first":1,"last":8}}']
+    assert [text for text in told if grammar.matches(text)] == told[2:]
 
 
 async def test_a_tool_of_which_all_calls_were_made_is_not_offered(scripted: Scripted) -> None:
