@@ -194,6 +194,11 @@ class _Script:
     """The replies to every prompt, byte by byte."""
 
     def __init__(self, reply: Reply | Mapping[str, Reply] | Callable[[str], Reply]) -> None:
+        if not callable(reply) and not isinstance(reply, Sequence | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidRequest(
+                f"reply={reply!r}; give a text, several in a list, a mapping from prompts to them, "
+                "or a function of the prompt"
+            )
         self._reply = reply
         self._replies: dict[str, list[bytes]] = {}
 

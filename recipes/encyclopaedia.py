@@ -133,7 +133,7 @@ SOLVED = [
 ]
 
 
-@program(max_tokens=24)
+@program(max_tokens=40)
 async def answer(s: State, question: str, turns: int) -> tuple[Reacted, str]:
     """ReAct, after examples that all questions share; and the sentence to quote, if any."""
     for asked, thought, used, given, conclusion, known in SOLVED:
@@ -145,7 +145,7 @@ async def answer(s: State, question: str, turns: int) -> tuple[Reacted, str]:
         s.assistant(f"Thought: {conclusion}\nNext: finish")
         s.user(f"Now the answer, in a few words, to: {asked}")
         s.assistant(known)
-    found = await react.using(max_tokens=24).on(
+    found = await react.using(max_tokens=40).on(
         s, question, tools_for(question), turns=turns, thoughts=thoughts_on(question)
     )
     return found, await quoted(question, found)
@@ -154,11 +154,12 @@ async def answer(s: State, question: str, turns: int) -> tuple[Reacted, str]:
 @program
 async def quoted(s: State, question: str, found: Reacted) -> str:
     """The sentence, of those that the tools gave, that the question makes likeliest."""
-    sentences = list(dict.fromkeys(re.findall(r"[^.]+", given_by_tools(found))))
+    parts = [part.strip() for part in given_by_tools(found).split(".")]
+    sentences = list(dict.fromkeys(part for part in parts if part))
     if len(sentences) < 2:
         return "".join(sentences)
     s.user(f"{question} Answer in one sentence.")
-    return await s.select([each.strip() for each in sentences], by="unconditional")
+    return await s.select(sentences, by="unconditional")
 
 
 def given_by_tools(found: Reacted) -> str:

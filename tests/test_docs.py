@@ -21,14 +21,25 @@ PAGES = {
     ]
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 }
-# Each block in a namespace of its own; one process a page, since importing torch takes seconds.
+# Each block in a namespace of its own; one process a page, since importing torch takes seconds. So
+# does opening a model: what a block opened for the process serves the next one that opens it, too.
 RUN_ALL = """
 import contextlib, io, json, sys, traceback
+from agentrt.programs import ambient
+from agentrt.runtime import runtime
+kept, first = [], ambient._opened
+def opened():
+    runtime._process = kept.pop() if kept else first()
+    return runtime._process
+ambient._opened = opened
 for number, (block, wanted) in enumerate(json.load(sys.stdin), 1):
     try:
         with contextlib.redirect_stdout(io.StringIO()) as said:
             exec(compile(block, f"block {number}", "exec"), {"__name__": "__main__"})
         assert wanted is None or said.getvalue().strip() == wanted, said.getvalue()
+        if runtime._process is not None:
+            kept.append(runtime._process)
+            runtime._process = None
     except BaseException:
         traceback.print_exc()
         sys.exit(f"block {number} failed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import reprlib
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from agentrt.commands.common import (
 if TYPE_CHECKING:
     import argparse
 
+    from agentrt.errors import AgentrtError
     from agentrt.programs import State
     from agentrt.runtime.runtime import Runtime
 
@@ -33,18 +35,21 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", metavar="TEXT", help="the system message")
     add_model(parser)
     add_sampling(parser)
-    add_json(parser, "each answer and its usage as one line of JSON")
-    parser.epilog = f"In the chat: {HELP}. Lines may also come from a pipe."
+    add_json(parser, 'lines say {"answer", "usage"} or {"error"}')
+    parser.epilog = (
+        f"In the chat: {HELP}. Lines may also come from a pipe; what cannot be answered is said, "
+        "and the exit status is then 1."
+    )
     parser.set_defaults(run=run)
 
 
-def run(asked: argparse.Namespace) -> None:
+def run(asked: argparse.Namespace) -> int:
     from agentrt.runtime.runtime import Runtime
 
     # Not inside an event loop: one would take Ctrl-C away from the line that is being typed.
     runtime = Runtime(asked.model).open()
     try:
-        Chat(runtime, asked).talk()
+        return Chat(runtime, asked).talk()
     finally:
         runtime.close()
 
@@ -57,9 +62,10 @@ class Chat:
         self._asked = asked
         self._is_watched = sys.stdin.isatty() and not asked.json
         self._state = self._fresh()
+        self._status = 0
 
-    def talk(self) -> None:
-        """Takes lines until there are no more."""
+    def talk(self) -> int:
+        """Takes lines until there are no more; returns the exit status."""
         if self._is_watched:
             with contextlib.suppress(ImportError):  # line editing, where the system has it
                 import readline  # noqa: F401  # pyright: ignore[reportUnusedImport]
@@ -69,7 +75,7 @@ class Chat:
                 case "":
                     continue
                 case "/quit":
-                    return
+                    break
                 case "/reset":
                     self._state = self._fresh()
                 case "/usage":
@@ -78,6 +84,7 @@ class Chat:
                     say(HELP)
                 case _:
                     self._turn(line)
+        return self._status
 
     def _fresh(self) -> State:
         from agentrt.programs import State
@@ -108,9 +115,7 @@ class Chat:
             say("\n(stopped, and forgotten)")
         except AgentrtError as error:
             self._state.rewind(before)
-            if not self._is_watched:
-                raise
-            say(f"{type(error).__name__}: {error}")
+            self._failed(line, error)
         else:
             if self._asked.json:
                 answer = self._state.transcript.messages[-1].content
@@ -118,6 +123,21 @@ class Chat:
                 print_json(
                     {"answer": answer, "usage": usage_of(fresh, time.perf_counter() - began)}
                 )
+
+    def _failed(self, line: str, error: AgentrtError) -> None:
+        """Says why a line has no answer. Raises what the next one would have none for either."""
+        from agentrt.errors import EngineClosed, EngineFailed
+
+        why = f"{type(error).__name__}: {error}"
+        if self._is_watched:
+            say(why)
+            return
+        if isinstance(error, EngineClosed | EngineFailed):
+            raise error
+        self._status = 1
+        say(f"agentrt: {reprlib.repr(line)}: {why}")
+        if self._asked.json:
+            print_json({"error": why})
 
     async def _answer(self, line: str) -> None:
         self._state.user(line)

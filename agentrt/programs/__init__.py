@@ -2,8 +2,9 @@
 
 Reasoning and acting: `react`, `plan_and_execute`, `reflexion`. Reasoning several times:
 `self_consistency`, `multi_chain`, `debate`, `best_of`. Search: `tree_of_thoughts`,
-`monte_carlo_search`. In parts: `branch_solve_merge`, `skeleton_of_thought`, `extract_long`. Over
-given text: `answer_from`, `classify`, `route`, `judge_text`. `Chat` remembers its turns.
+`monte_carlo_search`. In parts: `branch_solve_merge`, `skeleton_of_thought`, `extract_long`,
+`extract_rows`. Over given text: `answer_from`, `classify`, `route`, `judge_text`. `Chat` remembers
+its turns.
 """
 
 from agentrt.programs.branch_solve_merge import Merged, branch_solve_merge
@@ -28,15 +29,17 @@ from agentrt.programs.judge import (
 from agentrt.programs.long import extract_long
 from agentrt.programs.mapping import Failed, Mapped, map, map_as_completed
 from agentrt.programs.mcts import Searched, Visits, monte_carlo_search
+from agentrt.programs.options import GenOptions
 from agentrt.programs.passages import Citation, Grounded, answer_from
 from agentrt.programs.plan import Executed, Step, plan_and_execute
 from agentrt.programs.program import Program, program
 from agentrt.programs.react import Reacted, Turn, react
 from agentrt.programs.reflexion import Reflected, Trial, reflexion
 from agentrt.programs.route import Classified, Route, classify, route
+from agentrt.programs.rows import extract_rows
 from agentrt.programs.scoring import Rating, chance, probabilities, rate
 from agentrt.programs.skeleton import Written, skeleton_of_thought
-from agentrt.programs.state import GenOptions, State
+from agentrt.programs.state import State
 from agentrt.programs.streams import StateStream
 from agentrt.programs.thoughts import Ranking, Thought, likely, proposed, sampled, valued, voted
 from agentrt.programs.tools import Tool, describe_tools, tool
@@ -94,6 +97,7 @@ __all__ = [
     "describe_tools",
     "extract",
     "extract_long",
+    "extract_rows",
     "extract_sync",
     "gather",
     "judge_text",

@@ -48,7 +48,6 @@ def run_sync(call: Callable[[], Awaitable[T]]) -> T:
     """
 
     async def main() -> T:
-        await ensure_runtime()
         return await call()
 
     if _is_in_loop():

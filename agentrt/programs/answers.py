@@ -8,6 +8,7 @@ import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 
@@ -25,11 +26,14 @@ from agentrt.schema import (
 from agentrt.schema.compile import DIGITS
 from agentrt.schema.copying.marks import without_source
 from agentrt.schema.types import adapter
+from agentrt.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Sequence
 
     from agentrt.generation import Completion
+    from agentrt.programs.state import State
+    from agentrt.runtime.runtime import Runtime
     from agentrt.schema import Grammar, Vocabulary
 
 T = TypeVar("T")
@@ -48,11 +52,12 @@ class Answer(Generic[T]):
 
 _answers: dict[Hashable, Answer[Any]] = {}
 _MOST = 64  # of those lately asked for
+_worked_out: WeakSet[Runtime] = WeakSet()  # whose vocabulary is
 
 
 async def answer_of(
     kind: Any,
-    vocabulary: Vocabulary,
+    runtime: Runtime,
     *,
     regex: str | None = None,
     choices: Sequence[str] | None = None,
@@ -69,18 +74,32 @@ async def answer_of(
         raise InvalidRequest(f"{given} were given; an answer is asked for in one way at a time")
     if choices is not None:
         texts = tuple(dict.fromkeys(texts_of(choices)))
-        return await _kept(("choices", texts), vocabulary, partial(_of_choices, texts))
+        return await _kept(("choices", texts), runtime, partial(_of_choices, texts))
     if regex is not None:
         check_text("regex", regex)
-        return await _kept(("regex", regex), vocabulary, partial(_of_regex, regex))
+        return await _kept(("regex", regex), runtime, partial(_of_regex, regex))
     if kind is str:
         return Answer("text", None, str)
-    return await _kept(("type", _key(kind)), vocabulary, partial(_of_type, kind))
+    return await _kept(("type", _key(kind)), runtime, partial(_of_type, kind))
+
+
+async def check_answer(s: State, kind: Any, regex: str | None) -> None:
+    """Raises what `answer_of` would for what a program is to end in, before it asks anything."""
+    await answer_of(kind, s.runtime, regex=regex)
+
+
+async def vocabulary_of(runtime: Runtime) -> Vocabulary:
+    """The runtime's vocabulary, which takes a while the first time; in a thread, then."""
+    if runtime not in _worked_out:
+        await in_thread(lambda: runtime.vocabulary.identity)
+        _worked_out.add(runtime)
+    return runtime.vocabulary
 
 
 async def _kept(
-    key: Hashable, vocabulary: Vocabulary, make: Callable[[Vocabulary], Awaitable[Answer[Any]]]
+    key: Hashable, runtime: Runtime, make: Callable[[Vocabulary], Awaitable[Answer[Any]]]
 ) -> Answer[Any]:
+    vocabulary = await vocabulary_of(runtime)
     whole = (vocabulary.identity, key)
     found = _answers.pop(whole, None)
     if found is None:
@@ -119,24 +138,24 @@ def name_of(kind: Any) -> str:
     return str(kind).replace("typing.", "")
 
 
-def texts_of(choices: Any) -> tuple[str, ...]:
-    """The choices as texts. Raises InvalidRequest for none, empty ones and what is no text."""
-    texts: list[Any] = [] if isinstance(choices, str) else _listed(choices)
+def texts_of(given: Any, name: str = "choices") -> tuple[str, ...]:
+    """Several texts. Raises InvalidRequest for none, empty ones and what is no text."""
+    texts: list[Any] = [] if isinstance(given, str) else _listed(given)
     for text in texts:
         if not isinstance(text, str) or not text:
-            raise wrong("choices", texts, "texts that are not empty")
+            raise wrong(name, texts, "texts that are not empty")
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise wrong("choices", texts, f"texts that are valid Unicode ({error})") from error
+            raise wrong(name, texts, f"texts that are valid Unicode ({error})") from error
     if not texts:
-        raise wrong("choices", choices, "one text or more, in a list")
+        raise wrong(name, given, "one text or more, in a list")
     return tuple(texts)
 
 
-def _listed(choices: Any) -> list[Any]:
+def _listed(given: Any) -> list[Any]:
     try:
-        return list(choices)
+        return list(given)
     except TypeError:
         return []
 

@@ -77,6 +77,12 @@ def check_function(name: str, given: Any, wanted: str) -> None:
         raise wrong(name, given, wanted)
 
 
+def check_hook(name: str, given: Any, of: str) -> None:
+    """A function of the user's, or None."""
+    if given is not None:
+        check_function(name, given, f"a function of {of}, or None")
+
+
 def check_word(name: str, given: Any, words: Sequence[str]) -> None:
     """One of several words."""
     if given not in words:

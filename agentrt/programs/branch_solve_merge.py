@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from agentrt.programs.answers import texts_of
 from agentrt.programs.asking import numbered
 from agentrt.programs.program import program
 
@@ -39,8 +40,9 @@ async def branch_solve_merge(
     arXiv:2310.15123, section 3. `parts` are given, or the model names that many. The prompts of the
     three steps may be yours; `{part}` stands for a part. Raises what `State.gen` raises.
     """
+    given = () if isinstance(parts, int) else texts_of(parts, "parts")
     s.user(task)
-    named = await _named(s.copy(), branch, parts) if isinstance(parts, int) else list(parts)
+    named = await _named(s.copy(), branch, parts) if isinstance(parts, int) else list(given)
 
     async def solved(fork: State, part: str) -> str:
         fork.user(solve.replace("{part}", part))

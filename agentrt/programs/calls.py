@@ -21,11 +21,13 @@ from agentrt.errors import (
     Retry,
     ToolDenied,
     ToolFailed,
+    UnsatisfiableSchema,
 )
 from agentrt.messages import ToolCall
 from agentrt.programs.arguments import check_count, check_word
 from agentrt.programs.budget import out_of_time, seconds_left
 from agentrt.programs.combine import gather, uncancelled
+from agentrt.programs.others import Offer, offers_of
 from agentrt.programs.tools import AnyTool, Tool, as_text, as_tools, called
 from agentrt.programs.turns import say, say_calls, say_results
 from agentrt.trace import SpanKind, attributes, span
@@ -33,7 +35,8 @@ from agentrt.trace import SpanKind, attributes, span
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agentrt.programs.state import GenOptions, State
+    from agentrt.programs.options import GenOptions
+    from agentrt.programs.state import State
 
 Choose = Literal["written", "likeliest"]
 _NOT_FOR_THE_MODEL = (BudgetExhausted, EngineClosed, EngineFailed, IntegrityError, ReplayDrift)
@@ -71,6 +74,7 @@ async def call_tools(
     *,
     most: int = 1,
     choose: Choose = "written",
+    made: Sequence[ToolCall] | None = None,
     **options: Unpack[GenOptions],
 ) -> list[ToolResult]:
     """Lets the model call tools: it writes the calls, they run, and it is told what they gave.
@@ -82,7 +86,9 @@ async def call_tools(
     Decoding is constrained to the tools' names and schemas, so every call is one that can be made.
     With `most` above 1 the model may write up to that many, which run at the same time.
     `choose="likeliest"` scores the names instead of writing one, which suits small models; it makes
-    one call. `options` are those of `State.gen`.
+    one call. Where the calls `made` so far are given, no call is written that is equal to one of
+    them or to another; a tool of which all calls were made is not named, and where that is so of
+    every tool it raises UnsatisfiableSchema. `options` are those of `State.gen`.
 
     What a tool raises is told to the model, or passed up as ToolFailed if the tool says so; a call
     that its `approve` hook denies likewise, as ToolDenied. Tools run within the budgets' seconds.
@@ -94,11 +100,15 @@ async def call_tools(
     if choose == "likeliest" and most > 1:
         raise InvalidRequest('choose="likeliest" makes one call at a time; leave out most')
     before = s.transcript
+    offers = await offers_of(s.runtime, known, made or ())
+    if not offers:
+        raise UnsatisfiableSchema("", "every call of these tools was made", "leave out made")
     with s.restored_on_error():
         if choose == "likeliest":
-            asked = await _likeliest(s, known, options)
+            asked = await _likeliest(s, offers, options)
         else:
-            asked = await _written(s, known, most, options)
+            kind = _call_type(offers, most, made is not None)
+            asked = await _written(s, known, kind, options)
         say_calls(s, before, [each.call for each in asked])
         results = await _run(s, asked)
         say_results(s, [(each.call, each.text) for each in results])
@@ -106,43 +116,42 @@ async def call_tools(
 
 
 @lru_cache(maxsize=128)
-def _call_type(tools: tuple[Tool[..., Any], ...], most: int) -> Any:
-    """The type of a call of one of these tools, or of a list of them."""
+def _call_type(offers: tuple[Offer, ...], most: int, apart: bool) -> Any:
+    """The type of a call of one of these tools, or of a list of them, which differ if `apart`."""
     options = [
-        TypedDict(f"{each.name}_call", {"name": Literal[each.name], "arguments": each.arguments})  # pyright: ignore
-        for each in tools
+        TypedDict(f"{tool.name}_call", {"name": Literal[tool.name], "arguments": arguments})  # pyright: ignore
+        for tool, arguments in offers
     ]
     one: Any = options[0]
     if len(options) > 1:
         one = Annotated[Union[tuple(options)], Field(discriminator="name")]  # noqa: UP007
     if most > 1:
-        one = Annotated[list[one], Field(min_length=1, max_length=most)]
+        unique: dict[str, Any] = {"uniqueItems": True} if apart else {}
+        one = Annotated[list[one], Field(min_length=1, max_length=most, json_schema_extra=unique)]
     named: Any = TypeAliasType  # called through Any: type checkers want aliases in modules only
     return named("tool_call", one)
 
 
 async def _written(
-    s: State, tools: tuple[Tool[..., Any], ...], most: int, options: GenOptions
+    s: State, tools: tuple[Tool[..., Any], ...], kind: Any, options: GenOptions
 ) -> list[_Asked]:
-    wanted = await s.gen(_call_type(tools, most), **options)
+    wanted = await s.gen(kind, **options)
     by_name = {each.name: each for each in tools}
     return [
         _asked(s, by_name[each["name"]], each["arguments"])
-        for each in ([wanted] if most == 1 else wanted)
+        for each in ([wanted] if isinstance(wanted, dict) else wanted)
     ]
 
 
-async def _likeliest(
-    s: State, tools: tuple[Tool[..., Any], ...], options: GenOptions
-) -> list[_Asked]:
+async def _likeliest(s: State, offers: tuple[Offer, ...], options: GenOptions) -> list[_Asked]:
     """The name by likelihood, then its arguments; together the same text as one written whole."""
     say(s, '{"name":')
-    heads = [f'"{each.name}","arguments":' for each in tools]
+    heads = [f'"{each.tool.name}","arguments":' for each in offers]
     head = await s.select(heads) if len(heads) > 1 else heads[0]
     if len(heads) == 1:
         say(s, head)
-    chosen = tools[heads.index(head)]
-    arguments = await s.gen(chosen.arguments, **options)
+    chosen, kind = offers[heads.index(head)]
+    arguments = await s.gen(kind, **options)
     say(s, "}")
     return [_asked(s, chosen, arguments)]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agentrt.programs.answers import check_answer
+from agentrt.programs.arguments import check_count
 from agentrt.programs.asking import conclusion
 from agentrt.programs.consistency import REASON, Chain, chains_of
 from agentrt.programs.program import program
@@ -39,6 +41,8 @@ async def multi_chain(
     on from the same prompt. `kind` or `regex` is what the answer must be. Raises what `State.gen`
     raises.
     """
+    await check_answer(s, kind, regex)
+    check_count("chains", chains, 1)
     s.user(f"{question}\n{instructions}")
     found = await chains_of(s, chains, kind=kind, regex=regex)
     s.assistant(f"{listed('Line of thought', found)}\n\nTaking these together: ")

@@ -9,6 +9,7 @@ from agentrt.errors import InvalidRequest
 from agentrt.programs.arguments import check_count
 from agentrt.programs.state import State
 from agentrt.programs.transcript import Transcript
+from agentrt.runtime.checks import make_params
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -30,7 +31,8 @@ class Chat:
 
     Turns that fail leave the conversation as it was before them. A conversation that has become too
     long raises PromptTooLong with the tokens of each message; `forget` then drops the oldest turns.
-    `runtime` is the current one unless given; the options are defaults of every turn.
+    `runtime` is the current one unless given; the options are defaults of every turn. Raises
+    InvalidRequest for options that make no sense.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Chat:
         runtime: Runtime | None = None,
         **options: Unpack[SamplingOptions],
     ) -> None:
+        make_params("system", "runtime", **options)
         self._state = State(runtime, **options)
         if system is not None:
             self._state.system(system)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import anyio
 
 from agentrt.errors import CancelledBranch, InvalidRequest
-from agentrt.programs.arguments import check_count
+from agentrt.programs.arguments import check_count, check_hook, wrong
 from agentrt.programs.places import here
 
 if TYPE_CHECKING:
@@ -143,13 +143,23 @@ class Vote(Generic[T]):
         return max(self.counts.values()) / sum(self.counts.values())
 
 
-def vote(answers: list[T], key: Callable[[T], Hashable] | None = None) -> Vote[T]:
+def vote(answers: Iterable[T], key: Callable[[T], Hashable] | None = None) -> Vote[T]:
     """The answer that most agree on; among equals, the one that was first to appear.
 
-    `key` is what makes two answers the same; None as a key abstains.
+    `key` is what makes two answers the same; None as a key abstains. Raises InvalidRequest for
+    answers that cannot be counted, and where none votes.
     """
+    if not isinstance(answers, Iterable) or isinstance(answers, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise wrong("answers", answers, "a list of answers")
+    check_hook("key", key, "an answer")
+    answers = list(answers)
     keys = [key(answer) if key is not None else cast("Hashable", answer) for answer in answers]
-    counts = Counter(each for each in keys if each is not None)
+    try:
+        counts = Counter(each for each in keys if each is not None)
+    except TypeError as error:
+        raise InvalidRequest(
+            f"the answers cannot be counted ({error}); give a key that can, such as key=str"
+        ) from error
     if not counts:
         raise InvalidRequest("no votes were cast; every answer's key is None, or none was given")
     most = max(counts.values())

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agentrt.programs.arguments import check_count
+from agentrt.programs.answers import check_answer
+from agentrt.programs.arguments import check_count, check_hook
 from agentrt.programs.asking import conclusion, same_text
 from agentrt.programs.combine import vote
 from agentrt.programs.program import program
@@ -55,6 +56,9 @@ async def self_consistency(
     and outer space); where it is None the chain abstains. Raises InvalidRequest where all abstain,
     and what `State.gen` raises.
     """
+    check_hook("key", key, "an answer")
+    await check_answer(s, kind, regex)
+    check_count("samples", samples, 1)
     s.user(f"{question}\n{instructions}")
     chains = await chains_of(s, samples, kind=kind, regex=regex)
     found = vote(list(chains), lambda chain: (key or same_text)(chain.answer))
@@ -68,8 +72,6 @@ async def chains_of(
 
     The state stays as it was.
     """
-
-    check_count("samples", count, 1)
 
     async def reason(branch: State, _: int) -> Chain:
         reasoning = await branch.gen(stop=["\nAnswer:", "\n\n"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agentrt.errors import InvalidRequest
-from agentrt.programs.arguments import check_count
+from agentrt.programs.answers import check_answer, texts_of
+from agentrt.programs.arguments import check_count, wrong
 from agentrt.programs.asking import conclusion, same_text
 from agentrt.programs.combine import Vote, vote
 from agentrt.programs.program import program
@@ -54,8 +54,9 @@ async def debate(
     agents, equal ones or no rounds, and what `State.gen` raises.
     """
     check_count("rounds", rounds, 1)
-    if not agents or len(set(agents)) < len(agents):
-        raise InvalidRequest("a debate has one agent or more, all of them different")
+    if len(set(texts_of(agents, "agents"))) < len(agents):
+        raise wrong("agents", agents, "agents that all differ")
+    await check_answer(s, kind, regex)
     s.user(f"The question under debate: {question}")
 
     async def speak(branch: State, agent: str) -> Speech:

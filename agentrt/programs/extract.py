@@ -10,6 +10,7 @@ from agentrt.programs.ambient import ensure_runtime, run_sync
 from agentrt.programs.answers import name_of
 from agentrt.programs.arguments import check_kind, check_text
 from agentrt.programs.describe import describe
+from agentrt.programs.options import read_options
 from agentrt.programs.program import program
 from agentrt.schema import schema_of
 from agentrt.schema.copying import marks
@@ -18,7 +19,8 @@ from agentrt.schema.types import adapter
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from agentrt.programs.state import GenOptions, State
+    from agentrt.programs.options import GenOptions
+    from agentrt.programs.state import State
 
 T = TypeVar("T")
 
@@ -71,6 +73,7 @@ async def extract(
     `required` may be left out, and without `"additionalProperties": false` there may be others.
     """
     check_text_to_read(kind, text)
+    read_options(options, "instructions", "examples", "verbatim")
     await ensure_runtime()
     return await _extract(kind, text, instructions, examples, verbatim, options)
 

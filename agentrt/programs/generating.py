@@ -141,7 +141,7 @@ async def mended(
     whole: Completion,
 ) -> Result[T]:
     """Reads a completion; of one that its type refuses, the refused fields are asked for again."""
-    repairs = Repairs(answer, runtime.vocabulary, asking.repairs)
+    repairs = Repairs(answer, runtime, asking.repairs)
     while True:
         try:
             value = answer.read(whole.text)

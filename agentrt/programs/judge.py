@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agentrt.programs.arguments import check_count
+from agentrt.programs.answers import texts_of
+from agentrt.programs.arguments import check_count, check_hook
 from agentrt.programs.asking import awaited
 from agentrt.programs.program import program
-from agentrt.programs.scoring import Rating, rate
+from agentrt.programs.scoring import Rating, check_scale, rate
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -54,6 +55,7 @@ async def best_of(
     branch, whose prompt is computed already. Raises what `State.gen` raises.
     """
     check_count("samples", samples, 1)
+    check_hook("judge", judge, "the state and the text")
     s.user(prompt)
 
     async def sample(branch: State, _: int) -> Candidate:
@@ -114,7 +116,9 @@ async def judge_text(
     about. Marks are expectations, from `low` to `high`. The text is computed once. Raises what
     `State.gen` raises.
     """
-    about = dimensions if isinstance(dimensions, Mapping) else dict.fromkeys(dimensions, "")
+    check_scale(low, high)
+    names = texts_of(dimensions, "dimensions")
+    about = dimensions if isinstance(dimensions, Mapping) else dict.fromkeys(names, "")
     s.system("You judge texts: fairly, briefly and for good reasons.")
     s.user(f"The text:\n\n{text}")
 

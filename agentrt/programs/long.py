@@ -14,6 +14,7 @@ from agentrt.programs.ambient import ensure_runtime
 from agentrt.programs.answers import name_of
 from agentrt.programs.arguments import check_count
 from agentrt.programs.extract import ask_for, check_text_to_read
+from agentrt.programs.options import read_options
 from agentrt.programs.program import program
 from agentrt.schema import schema_of
 from agentrt.schema.load.resources import pointer_of
@@ -22,7 +23,8 @@ from agentrt.schema.types import adapter
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from agentrt.programs.state import GenOptions, State
+    from agentrt.programs.options import GenOptions
+    from agentrt.programs.state import State
 
 T = TypeVar("T")
 Schema = dict[str, Any]
@@ -83,6 +85,9 @@ async def extract_long(
             f"chunk_tokens={chunk_tokens}, overlap_tokens={overlap_tokens}; a chunk is longer than "
             "its overlap"
         )
+    if limit is not None:
+        check_count("limit", limit, 1)
+    read_options(options, "chunk_tokens", "overlap_tokens", "instructions", "limit")
     check_text_to_read(kind, text)
     runtime = await ensure_runtime()
     chunks = cut(text, lambda piece: len(runtime.tokenize(piece)), chunk_tokens, overlap_tokens)

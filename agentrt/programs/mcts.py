@@ -62,13 +62,13 @@ async def monte_carlo_search(
     """Searches solutions of up to `depth` steps by `iterations` of select, expand, try, learn.
 
     Kocsis and Szepesvári 2006, Bandit based Monte-Carlo Planning (UCT, section 2); over a model's
-    thoughts as Hao et al. 2023, Reasoning via Planning, arXiv:2305.14992, section 3.3. An iteration
-    goes down by mean + `exploration` * sqrt(ln N / n), grows `branching` children of the leaf,
-    plays `rollouts` of them to the end at once, one generated step after another, and adds the
-    score of that end (from 0 to 1, by `evaluate`) to all on its path. It ends early at a
-    thought that `solved` accepts. `seed` decides among equals; the samples' own seed is the
-    program's (`using(seed=...)`). A budget that runs out ends the search with what was found.
-    Raises InvalidRequest, and what `State.gen` raises.
+    thoughts as Hao et al. 2023, Reasoning with Language Model is Planning with World Model,
+    arXiv:2305.14992, section 3.3. An iteration goes down by mean + `exploration` * sqrt(ln N / n),
+    grows `branching` children of the leaf, plays `rollouts` of them to the end at once, one
+    generated step after another, and adds the score of that end (from 0 to 1, by `evaluate`) to all
+    on its path. It ends early at a thought that `solved` accepts. `seed` decides among equals; the
+    samples' own seed is the program's (`using(seed=...)`). A budget that runs out ends the search
+    with what was found. Raises InvalidRequest, and what `State.gen` raises.
     """
     for name, given in (
         ("depth", depth), ("iterations", iterations), ("branching", branching),

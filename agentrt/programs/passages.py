@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agentrt.errors import InvalidRequest
+from agentrt.programs.answers import check_answer, texts_of
+from agentrt.programs.arguments import wrong
 from agentrt.programs.asking import conclusion
 from agentrt.programs.program import program
 from agentrt.programs.scoring import chance
@@ -56,8 +57,9 @@ async def answer_from(
     last in every branch: another question over the same passages computes none of them again.
     Raises InvalidRequest for no passages or empty ones, and what `State.gen` raises.
     """
-    if not passages or not all(passage.strip() for passage in passages):
-        raise InvalidRequest("passages are one text or more, none of them empty")
+    if not all(passage.strip() for passage in texts_of(passages, "passages")):
+        raise wrong("passages", passages, "texts that are not empty")
+    await check_answer(s, kind, regex)
     s.system("You answer questions from what you are given to read, and from nothing else.")
 
     async def read(branch: State, passage: str) -> float:

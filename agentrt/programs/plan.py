@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agentrt.programs.answers import check_answer
+from agentrt.programs.arguments import check_hook
 from agentrt.programs.asking import awaited, conclusion, numbered
 from agentrt.programs.program import program
 
@@ -49,6 +51,8 @@ async def plan_and_execute(
     writes the outcome. Each step goes on from all that was said before. `kind` or `regex` is what
     the answer must be. Raises what `State.gen` and `execute` raise.
     """
+    check_hook("execute", execute, "the state and the step")
+    await check_answer(s, kind, regex)
     s.user(f"{task}\n\nFirst list the {steps} steps to take, one a line.")
     done: list[Step] = []
     for number, step in enumerate(await numbered(s, steps, max_tokens=48 * steps), 1):

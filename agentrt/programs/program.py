@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from agentrt.errors import InvalidRequest
-from agentrt.programs.ambient import run_sync
+from agentrt.programs.ambient import ensure_runtime, run_sync
 from agentrt.programs.arguments import check_name, wrong
 from agentrt.programs.budget import Budget
 from agentrt.programs.state import State
+from agentrt.runtime.checks import make_params, meant
 from agentrt.trace import SpanKind, attributes, span
 
 if TYPE_CHECKING:
@@ -54,6 +64,7 @@ class Program(Generic[P, T]):
             check_name("name", name)
         if not isinstance(budget, Budget | None):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise wrong("budget", budget, "a Budget, or None")
+        make_params("name", "budget", **defaults)
         functools.update_wrapper(self, body)
         self.name = name or body.__name__
         self._body = body
@@ -82,7 +93,7 @@ class Program(Generic[P, T]):
             current.set({attributes.PROGRAM_RESULT: lambda: _shown(result)})
             return result
 
-    def _begun(self, state: State, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+    def _begun(self, state: Any, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
         """The body, called. Raises InvalidRequest for arguments that it does not take."""
         try:
             return self._body(state, *args, **kwargs)  # which runs nothing of it yet
@@ -90,8 +101,8 @@ class Program(Generic[P, T]):
             signature = self.__signature__
             said = str(error).partition("() ")[2].partition(". Did you mean")[0] or str(error)
             unknown = [name for name in kwargs if name not in signature.parameters]
-            near = difflib.get_close_matches(unknown[0], signature.parameters, 1) if unknown else []
-            hint = f"did you mean {near[0]}?" if near else f"it takes {_bare(signature)}"
+            takes = f"it takes {_bare(signature)}"
+            hint = meant(unknown[0], signature.parameters, takes) if unknown else takes
             raise InvalidRequest(f"{self.name} {said}; {hint}") from None
 
     def using(
@@ -100,7 +111,10 @@ class Program(Generic[P, T]):
         """The same program with other defaults or another budget.
 
         await self_consistency.using(seed=7, temperature=1.0)("How many ...?")
+
+        Raises InvalidRequest for options that make no sense.
         """
+        make_params("budget", **defaults)
         return Program(
             self._body,
             name=self.name,
@@ -118,7 +132,13 @@ class Program(Generic[P, T]):
 
         Outside `async with Runtime()` it uses one that is opened for the process.
         """
-        return run_sync(functools.partial(self, *args, **kwargs))
+        cast("Coroutine[Any, Any, T]", self._begun(None, *args, **kwargs)).close()  # or is refused
+
+        async def run() -> T:
+            await ensure_runtime()
+            return await self(*args, **kwargs)
+
+        return run_sync(run)
 
     def __repr__(self) -> str:
         return f"<program {self.name}>"
@@ -143,6 +163,7 @@ def program(body: Body[P, T] | None = None, /, **options: Any) -> Any:
 
     With options: `budget` limits every run, sampling options are the defaults of its generations,
     and with a `seed` those that sample are repeatable. It keeps its signature, less the state.
+    Raises InvalidRequest, at once, for options that make no sense.
     """
     if body is not None:
         return Program(body)

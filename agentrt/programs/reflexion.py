@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agentrt.programs.arguments import check_count
+from agentrt.programs.answers import check_answer
+from agentrt.programs.arguments import check_count, check_hook
 from agentrt.programs.asking import awaited
 from agentrt.programs.program import program
 from agentrt.programs.scoring import chance
@@ -62,6 +63,8 @@ async def reflexion(
     Raises what `State.gen` raises.
     """
     check_count("trials", trials, 1)
+    check_hook("check", check, "the answer")
+    await check_answer(s, kind, regex)
     s.user(task)
     done: list[Trial] = []
     while True:
@@ -69,7 +72,7 @@ async def reflexion(
         lessons = [trial.lesson for trial in done]
         if lessons:
             attempt.user("Lessons from failed attempts:\n" + "\n".join(f"- {x}" for x in lessons))
-        answer = await (attempt.gen(regex=regex) if regex else attempt.gen(kind))
+        answer = await (attempt.gen(kind) if regex is None else attempt.gen(regex=regex))
         fault = await _fault(attempt, answer, check)
         if fault is None or len(done) + 1 == trials:
             return Reflected((*done, Trial(answer, fault)))

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from agentrt.programs.answers import Answer
     from agentrt.programs.branches import Mark
     from agentrt.programs.faults import Path
-    from agentrt.schema import Grammar, GrammarMatcher, Vocabulary
+    from agentrt.runtime.runtime import Runtime
+    from agentrt.schema import Grammar, GrammarMatcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +55,10 @@ class Resumed:
 class Repairs:
     """What one answer has been refused for so far, and how to go on from there."""
 
-    def __init__(self, answer: Answer[Any], vocabulary: Vocabulary, limit: int) -> None:
+    def __init__(self, answer: Answer[Any], runtime: Runtime, limit: int) -> None:
         self.attempts: list[Attempt] = []
         self._answer = answer
-        self._vocabulary = vocabulary
+        self._runtime = runtime
         self._limit = limit
         self._refused: dict[tuple[Path, bool, tuple[Mark, ...]], list[Any]] = {}
 
@@ -68,7 +69,7 @@ class Repairs:
         that refuses what its own schema asks for.
         """
         assert self._answer.schema is not None
-        pieces = [self._vocabulary.tokens[token] or b"" for token in token_ids]
+        pieces = [self._runtime.vocabulary.tokens[token] or b"" for token in token_ids]
         written = Written.of(b"".join(pieces).decode())
         found = first_fault(written, error)
         self.attempts.append(Attempt(written.text, pointer_of(found.path), found.reason))
@@ -94,9 +95,8 @@ class Repairs:
         roots = {key: asked.pop(key) for key in ("$schema", "$id", "$defs", SOURCE) if key in asked}
         others = [without(*where, values) for where, values in self._refused.items()]
         schema = {**roots, "allOf": [asked, *others]}
-        make = partial(
-            compile_schema, schema, self._vocabulary, plain_numbers="all", max_digits=DIGITS
-        )
+        vocabulary = self._runtime.vocabulary
+        make = partial(compile_schema, schema, vocabulary, plain_numbers="all", max_digits=DIGITS)
         try:
             return await compiled_in_thread(make)
         except SchemaError as error:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from agentrt.errors import InvalidRequest
+from agentrt.programs.answers import texts_of
+from agentrt.programs.arguments import wrong
 from agentrt.programs.asking import awaited
 from agentrt.programs.program import program
 from agentrt.programs.scoring import probabilities
@@ -41,17 +43,18 @@ async def classify(
     *,
     question: str = "Which label fits this text best?",
     examples: Sequence[tuple[str, str]] = (),
-    by: Normalisation = "token_length",
+    by: Normalisation = "probability",
 ) -> Classified:
     """Chooses the label that the model finds likeliest for a text.
 
     `labels` are names, or names with what each is for. `examples` are (text, label) pairs. Both
-    come before the text, so that many texts share them, computed once. `by` is the normalisation
-    (see `Runtime.select`): "unconditional" helps where the model prefers some labels whatever the
-    text. Raises InvalidRequest for an example of no known label, and what `State.select` raises.
+    come before the text, so that many texts share them, computed once. `by` is how they are ranked
+    (see `Runtime.select`): by default the label is the one with the greatest share; "unconditional"
+    helps where the model prefers some labels whatever the text. Raises InvalidRequest for an
+    example of no known label, and what `State.select` raises.
     """
-    names = list(labels)
-    told = [f"{name}: {labels[name]}" if isinstance(labels, Mapping) else name for name in labels]
+    names = texts_of(labels, "labels")
+    told = [f"{name}: {labels[name]}" if isinstance(labels, Mapping) else name for name in names]
     s.system(f"{question} The labels:\n" + "\n".join(f"- {line}" for line in told))
     for shown, label in examples:
         if label not in names:
@@ -88,6 +91,9 @@ async def route(
     """
     if otherwise is not None and otherwise not in routes:
         raise InvalidRequest(f"otherwise={otherwise!r} is none of the routes {list(routes)}")
+    for name, each in routes.items():
+        if not isinstance(each, Route):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise wrong(f"routes[{name!r}]", each, "a Route: what it is for, and who deals with it")
     found = await classify(text, {name: each.about for name, each in routes.items()})
     if found.confidence < at_least and otherwise is not None:
         return await awaited(routes[otherwise].handle(text))

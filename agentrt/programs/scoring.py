@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentrt.errors import InvalidRequest
+from agentrt.programs.arguments import wrong
 
 if TYPE_CHECKING:
     from agentrt.generation import Selection
@@ -48,14 +49,22 @@ class Rating:
         return max(self.shares, key=lambda mark: self.shares[mark])
 
 
+def check_scale(low: Any, high: Any) -> None:
+    """Raises InvalidRequest for a scale of marks that has no steps."""
+    for name, given in (("low", low), ("high", high)):
+        if not isinstance(given, int) or isinstance(given, bool):
+            raise wrong(name, given, "a whole number")
+    if low >= high:
+        raise InvalidRequest(f"the scale is {low} to {high}; it goes from a lower mark up")
+
+
 async def rate(s: State, question: str, *, low: int = 1, high: int = 10) -> Rating:
     """The mark, from `low` to `high`, that the model gives to what was said; a turn of its own.
 
     Where one mark begins another (1 and 10), all are scored with a full stop after them. Raises
     InvalidRequest for a scale without steps, and what `State.select` raises.
     """
-    if low >= high:
-        raise InvalidRequest(f"the scale is {low} to {high}; it goes from a lower mark up")
+    check_scale(low, high)
     marks = [str(mark) for mark in range(low, high + 1)]
     end = "." if any(a != b and b.startswith(a) for a in marks for b in marks) else ""
     s.user(f"{question} Answer with a number from {low} to {high}.")

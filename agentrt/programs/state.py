@@ -5,27 +5,29 @@ from __future__ import annotations
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 from agentrt.errors import AnswerRejected, Attempt, InvalidRequest, PromptTooLong
-from agentrt.generation import SamplingOptions
 from agentrt.programs.answers import answer_of, objection, texts_of
-from agentrt.programs.arguments import check_count, check_function, check_name, wrong
+from agentrt.programs.arguments import check_count, check_hook, check_name, wrong
 from agentrt.programs.budget import reserved
 from agentrt.programs.combine import gather
 from agentrt.programs.conversation import Conversation
 from agentrt.programs.generating import Asking, counted, generated, granted, mended, selected
+from agentrt.programs.options import read_options
 from agentrt.programs.places import Place, here
 from agentrt.programs.streams import Growth, StateStream
-from agentrt.runtime.checks import check_call, make_params
+from agentrt.runtime.checks import make_params
 from agentrt.runtime.runtime import Runtime, current_runtime
 from agentrt.trace import SpanKind, inside, start_span
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 
+    from agentrt.generation import SamplingOptions
     from agentrt.programs.answers import Answer
     from agentrt.programs.generating import Result
+    from agentrt.programs.options import GenOptions
     from agentrt.programs.transcript import Transcript
     from agentrt.runtime.selecting import Normalisation
     from agentrt.schema import Partial
@@ -36,24 +38,6 @@ Item = TypeVar("Item")
 C = TypeVar("C", bound=str)
 
 _runs: ContextVar[tuple[object, ...]] = ContextVar("agentrt_runs", default=())  # around this task
-
-
-class _How(TypedDict, total=False):
-    repairs: int
-    priority: int
-    timeout: float
-    namespace: str
-
-
-class GenOptions(SamplingOptions, _How, total=False):
-    """Keywords of `gen` and `stream`: the sampling options, and how to go about it.
-
-    `name` keeps the result under that name. `repairs` is how many fields that a validator refuses
-    are asked for again. `priority`, `timeout` (seconds) and `namespace` are as for
-    `Runtime.generate`.
-    """
-
-    name: str
 
 
 class State(Conversation):
@@ -75,7 +59,9 @@ class State(Conversation):
     without a seed inside a program that has one gets its own from it, so that programs called from
     programs are repeatable too, also in branches of `each`, `gather`, `race` and `map`. Tasks of a
     group made by hand know no order but that in which they come to it: give them forks or seeds.
-    `origin` is the runtime to ask (the current one unless given), or a state to go on from.
+    `origin` is the runtime to ask (the current one unless given), or a state to go on from, whose
+    defaults are kept where no others are given. Raises InvalidRequest for options that make no
+    sense.
     """
 
     def __init__(
@@ -85,15 +71,18 @@ class State(Conversation):
     ) -> None:
         if not isinstance(origin, Runtime | State | None):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise wrong("origin", origin, "a Runtime, a State to go on from, or nothing")
+        make_params("origin", **defaults)
         outer = origin if isinstance(origin, State) else None
         runtime = outer.runtime if outer is not None else cast("Runtime | None", origin)
         super().__init__(runtime if runtime is not None else current_runtime(), outer)
+        seed = defaults.pop("seed", None)
         if outer is not None:
-            (self._place,) = outer._place.branches(1)
+            (place,) = outer._place.branches(1)
+            self._place = place if seed is None else Place(seed, place.path)
+            self._defaults: SamplingOptions = {**outer._defaults, **defaults}
         else:
-            seed = defaults.pop("seed", None)
             self._place = Place(here().next_seed() if seed is None else seed)
-        self._defaults = outer._defaults if outer is not None else defaults
+            self._defaults = defaults
         self._span: Span | None = None
         self._run: object | None = None
         self._branches: list[Span] = []
@@ -167,12 +156,11 @@ class State(Conversation):
         Raises InvalidRequest, SchemaError, AnswerRejected, BudgetExhausted, and what
         `Runtime.generate` raises.
         """
-        if check is not None:
-            check_function("check", check, "a function of the value, or None")
+        check_hook("check", check, "the value")
         check_count("retries", retries)
         name, asking = self._asking(options)
         before = self._transcript
-        answer = await answer_of(kind, self.runtime.vocabulary, regex=regex, choices=choices)
+        answer = await answer_of(kind, self.runtime, regex=regex, choices=choices)
         result = await self._accepted(answer, asking.begun(), check, retries)
         self._keep(name, result, before)
         return result.value
@@ -282,23 +270,10 @@ class State(Conversation):
 
     def _asking(self, options: GenOptions) -> tuple[str | None, Asking]:
         """Raises InvalidRequest for options that make no sense."""
-        merged: dict[str, Any] = {**self._defaults, **options}
-        name = merged.pop("name", None)
-        if name is not None:
-            check_name("name", name)
-        how = {key: merged.pop(key) for key in _How.__annotations__ if key in merged}
-        params = make_params(**merged)
+        name, params, how = read_options({**self._defaults, **options})
         if params.temperature > 0 and params.seed is None:
             params = params.model_copy(update={"seed": self._place.next_seed()})
-        asking = Asking(params=params, count=self._tally.add, **how)
-        check_count("repairs", asking.repairs)
-        check_call(
-            priority=asking.priority,
-            timeout=asking.timeout,
-            namespace=asking.namespace,
-            constraint=None,
-        )
-        return name, asking
+        return name, Asking(params=params, count=self._tally.add, **how)
 
     async def _accepted(
         self, answer: Answer[T], asking: Asking, check: Callable[[T], Any] | None, retries: int
@@ -334,7 +309,7 @@ class State(Conversation):
     ) -> AsyncGenerator[Any]:
         asking = asking.begun()
         before = self._transcript
-        answer = await answer_of(kind, self.runtime.vocabulary, regex=regex)
+        answer = await answer_of(kind, self.runtime, regex=regex)
         with self._asked_from(before) as prompt:
             asking = asking.within(self.runtime, prompt, answer.grammar)
             async with granted(answer.grammar, asking) as (grant, call):

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from agentrt.errors import InvalidRequest
+from agentrt.programs.arguments import check_count, check_function, check_hook, check_text
 from agentrt.programs.asking import awaited, numbered
 from agentrt.programs.combine import gather
-from agentrt.programs.scoring import chance, chances, rate
+from agentrt.programs.scoring import chance, chances, check_scale, rate
+from agentrt.runtime.checks import make_params
 
 if TYPE_CHECKING:
     from agentrt.programs.state import State
@@ -88,6 +90,9 @@ def sampled(
     thought's tokens are those that were decoded, unless `instructions` ask for them first.
     """
 
+    check_text("regex", regex)
+    make_params(temperature=temperature, max_tokens=max_tokens)
+
     async def one(branch: State, _: int) -> str:
         return await branch.gen(regex=regex, temperature=temperature, max_tokens=max_tokens)
 
@@ -105,6 +110,7 @@ def proposed(instructions: str, *, max_tokens: int = 64) -> Generator:
 
     `max_tokens` is for each.
     """
+    check_count("max_tokens", max_tokens, 1)
 
     async def generate(state: State, count: int) -> Sequence[str]:
         state = state.copy()
@@ -119,6 +125,7 @@ def valued(question: str = "How promising is this so far?", *, high: int = 9) ->
 
     Marks up to 9 are one token each, which is the least to score.
     """
+    check_scale(1, high)
 
     async def evaluate(state: State, _: Thought) -> float:
         found = await rate(state.copy(), question, low=1, high=high)
@@ -164,6 +171,12 @@ class Expander:
     generate: Generator
     evaluate: Evaluator | Ranking
     solved: Checker | None
+
+    def __post_init__(self) -> None:
+        check_function("generate", self.generate, "a function of the state and how many, or None")
+        if not isinstance(self.evaluate, Ranking):
+            check_function("evaluate", self.evaluate, "a function of state and thought, or None")
+        check_hook("solved", self.solved, "a thought")
 
     async def expand(self, parents: Sequence[Thought], count: int) -> list[Thought]:
         """Up to `count` next thoughts of each parent, all at once; in order, equal texts once.

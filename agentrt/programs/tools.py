@@ -17,6 +17,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from agentrt.errors import InvalidRequest
 from agentrt.programs.arguments import (
     check_function,
+    check_hook,
     check_name,
     check_number,
     check_text,
@@ -25,6 +26,7 @@ from agentrt.programs.arguments import (
 )
 from agentrt.programs.describe import describe
 from agentrt.programs.signatures import signature_of
+from agentrt.runtime.checks import meant
 from agentrt.schema import schema_of
 from agentrt.threads import in_thread
 
@@ -69,8 +71,7 @@ class Tool(Generic[P, T]):
         if timeout == 0:
             raise wrong("timeout", timeout, "seconds, more than 0, or None for no limit")
         check_word("on_error", on_error, ("model", "raise"))
-        if approve is not None:
-            check_function("approve", approve, "a function of the tool and its arguments, or None")
+        check_hook("approve", approve, "the tool and its arguments")
         self.name = name or getattr(function, "__name__", type(function).__name__)
         if inspect.isasyncgenfunction(inspect.unwrap(function)):
             raise InvalidRequest(
@@ -146,17 +147,6 @@ class Tool(Generic[P, T]):
         except (ValidationError, PydanticUserError):
             return text
 
-    def as_openai(self) -> dict[str, Any]:
-        """The form in which chat templates, and other APIs, are told of a tool."""
-        return {
-            "type": "function",
-            "function": {
-                "name": self.name,
-                "description": self.description,
-                "parameters": self.schema,
-            },
-        }
-
 
 @overload
 def tool(function: Callable[P, T], /) -> Tool[P, T]: ...
@@ -184,10 +174,15 @@ def tool(function: Callable[P, T] | None = None, /, **options: Any) -> Any:
     `timeout` is seconds a call may take; `on_error="raise"` passes what it raises up as ToolFailed,
     where by default the model is told; `approve` is asked before each call (see `Approve`).
 
-    Raises InvalidRequest for arguments without types, or that have no names.
+    Raises InvalidRequest for arguments without types, or that have no names, and for options that
+    make no sense.
     """
     if function is not None:
         return Tool(function)
+    known = list(inspect.signature(Tool).parameters)[1:]
+    for name in options:
+        if name not in known:
+            raise InvalidRequest(f"{name} is no option of a tool; {meant(name, known)}")
     return functools.partial(Tool, **options)
 
 

@@ -31,14 +31,15 @@ _MOST_URGENT = 2**31 - 1
 _FLOAT32_MAX = 3.4028234663852886e38
 
 
-def make_params(**options: Any) -> SamplingParams:
+def make_params(*beside: str, **options: Any) -> SamplingParams:
     """Sampling parameters from keywords; a single stop string may stand for a tuple of one.
 
+    `beside` are other keywords of the call, which one that is unknown may have been meant as.
     Raises InvalidRequest naming each option and value that is no good.
     """
     if isinstance(stop := options.get("stop"), str):
         options["stop"] = (stop,)
-    return _make(SamplingParams, options, "sampling option")
+    return _make(SamplingParams, options, "sampling option", beside)
 
 
 def make_config(config: RuntimeConfig | None, options: Mapping[str, object]) -> RuntimeConfig:
@@ -173,11 +174,20 @@ def _is_unicode(text: str) -> bool:
     return not any("\ud800" <= char <= "\udfff" for char in text)
 
 
-def _make(model: type[Model], values: Mapping[str, Any], what: str) -> Model:
+def meant(name: str, known: Iterable[str], otherwise: str | None = None) -> str:
+    """What a misspelt name may have been meant as; if none is near, `otherwise`, or all of them."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]}?" if near else otherwise or f"there are {', '.join(names)}"
+
+
+def _make(
+    model: type[Model], values: Mapping[str, Any], what: str, beside: Iterable[str] = ()
+) -> Model:
     try:
         return model(**values)
     except pydantic.ValidationError as error:
-        known = model.model_fields
+        known = (*model.model_fields, *beside)
         raise InvalidRequest(
             "; ".join(_explain(details, known, what) for details in error.errors())
         ) from error
@@ -185,10 +195,7 @@ def _make(model: type[Model], values: Mapping[str, Any], what: str) -> Model:
 
 def _explain(details: ErrorDetails, known: Iterable[str], what: str) -> str:
     path = ".".join(map(str, details["loc"]))
-    if details["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(path, known, n=1)
-        return f"{path} is no {what}; " + (
-            f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-        )
+    if details["type"] == "extra_forbidden" and len(details["loc"]) == 1:
+        return f"{path} is no {what}; {meant(path, known)}"
     given = reprlib.repr(details["input"])
     return f"{path}={given}: {details['msg'].replace('Input should', 'it should', 1)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from agentrt.runtime.chat import ChatTemplate
@@ -23,6 +24,7 @@ class ModelCodec:
     def __init__(self, files: ModelFiles) -> None:
         self.tokenizer = Tokenizer.from_files(files)
         self.chat = ChatTemplate.from_files(self.tokenizer, files)
+        self._making = Lock()
         self._control = frozenset(self.tokenizer.special_tokens.values())
         self.document_start = self._document_start(files)
         end_of_turn = self.chat.end_of_turn()
@@ -57,7 +59,8 @@ class ModelCodec:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        return self._vocabulary
+        with self._making:  # a fifth of a second's work, once for all who ask at the same time
+            return self._vocabulary
 
     @cached_property
     def _vocabulary(self) -> Vocabulary:

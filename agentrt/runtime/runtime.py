@@ -257,10 +257,12 @@ class Runtime:
     ) -> Selection:
         """Scores every choice as a continuation of the prompt, in one batch after a shared prefix.
 
-        "token_length" ranks by mean log-probability a token, "greedy_token" token by token as
-        greedy decoding would, "unconditional" by how much the prompt raises the log-probability
-        of the choice. Token boundaries are healed: a choice is scored in the tokens it takes
-        together with the end of the prompt. `on_usage` is told what it took, however it ends.
+        "token_length" ranks by mean log-probability a token, which suits sentences of unlike
+        lengths, "probability" by that of the whole, which suits names, "greedy_token" token by
+        token as greedy decoding would, "unconditional" by how much the prompt raises the
+        log-probability of the choice. Token boundaries are healed: a choice is scored in the
+        tokens it takes together with the end of the prompt. `on_usage` is told what it took,
+        however it ends.
 
         Raises InvalidRequest for no choices, empty or equal ones, and what `generate` raises.
         """

@@ -6,7 +6,7 @@ import math
 import reprlib
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from agentrt.errors import InvalidRequest
 from agentrt.generation import Choice, Selection, Timings, Usage
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agentrt.generation import Completion, TokenLogprob
     from agentrt.runtime.source import TextCodec
 
-Normalisation = Literal["token_length", "greedy_token", "unconditional"]
+Normalisation = Literal["token_length", "probability", "greedy_token", "unconditional"]
 Logprobs = tuple["TokenLogprob", ...]
 
 # Tokens at the end of a prompt that a choice may retokenise. Longer than any one word piece needs;
@@ -128,6 +128,8 @@ class SelectionPlan:
         given = self.after_prompt.whole(scored[:own])
         if self.by == "token_length":
             scores = [_mean(logprobs) for logprobs in given]
+        elif self.by == "probability":
+            scores = [_total(logprobs) for logprobs in given]
         elif self.by == "greedy_token":
             scores = _greedy(given)
         else:
@@ -199,8 +201,8 @@ def _checked_choices(given: object, by: str) -> tuple[str, ...]:
         if choice in seen:
             raise InvalidRequest(f"choice {i} repeats {choice!r}; every choice is given once")
         seen.add(choice)
-    if by not in ("token_length", "greedy_token", "unconditional"):
-        raise InvalidRequest(f"by={by!r}; it is 'token_length', 'greedy_token' or 'unconditional'")
+    if by not in get_args(Normalisation):
+        raise InvalidRequest(f"by={by!r}; it is one of {', '.join(get_args(Normalisation))}")
     return choices
 
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from agentrt.matching import Constraint
 
 
+_BESIDE = ("constraint", "priority", "timeout", "namespace")  # what calls take beside sampling
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     """How one request is to be served; the prompt comes beside it.
@@ -57,7 +60,7 @@ class Submission:
                 f"both params and {given} were given; put {given} into the SamplingParams, or use "
                 "keywords alone"
             )
-        chosen = params if params is not None else make_params(**sampling)
+        chosen = params if params is not None else make_params(*_BESIDE, **sampling)
         seed = chosen.seed if chosen.seed is not None else secrets.randbits(63)
         submission = cls(params=chosen, seed=seed, **how)
         check_call(

@@ -170,6 +170,40 @@ def test_chat_for_machines(
     assert second["usage"]["cached_tokens"] > 0
 
 
+def test_chat_says_which_line_was_too_long_and_goes_on(
+    serve: Serve, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(lambda prompt: str(prompt.count("user: ")))
+    lines = ["a", "too long " * 1000, "b"]
+    for options in ([], ["--json"]):
+        monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines)))
+        assert main(["chat", *options]) == 1
+        shown = capsys.readouterr()
+        (said,) = shown.err.splitlines()
+        assert said.startswith(
+            "agentrt: 'too long too...ong too long ': PromptTooLong: the prompt is"
+        )
+        if not options:
+            assert shown.out.splitlines() == ["1", "2"]  # what was too long was never said
+            continue
+        first, failed, second = map(json.loads, shown.out.splitlines())
+        assert (first["answer"], second["answer"]) == ("1", "2")
+        assert failed["error"].startswith("PromptTooLong: the prompt is")
+
+
+def test_chat_ends_where_nothing_can_be_answered(
+    serve: Serve, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(prompt: str) -> str:
+        raise RuntimeError("the model is gone")
+
+    serve(broken)
+    monkeypatch.setattr("sys.stdin", io.StringIO("a\nb\n"))
+    assert main(["chat"]) == 1
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("agentrt: EngineFailed")
+
+
 @pytest.mark.model
 def test_schema_shows_what_a_type_compiles_to(
     folder: Path, capsys: pytest.CaptureFixture[str]

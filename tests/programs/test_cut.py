@@ -12,7 +12,6 @@ from pydantic import BaseModel
 from agentrt import GenerationFailed, Runtime, State
 from agentrt.generation import Completion, FinishReason
 from agentrt.programs.answers import answer_of, check_whole
-from agentrt.schema import Vocabulary
 from agentrt.testing import ScriptedModel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("error")]
@@ -20,8 +19,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("error")]
 
 @pytest.mark.parametrize(("text", "is_whole"), [("[1, 2", False), ("[1,2]", True)])
 async def test_an_answer_that_was_cut_is_told_with_its_facts(text: str, is_whole: bool) -> None:
-    vocabulary = Vocabulary([*(bytes([b]) for b in range(256)), None], [256])
-    answer = await answer_of(list[int], vocabulary)
+    async with Runtime(ScriptedModel.babbling()) as runtime:
+        answer = await answer_of(list[int], runtime)
     done = Completion(text, tuple(text.encode()), FinishReason.LENGTH)
     if is_whole:
         check_whole(answer, done)

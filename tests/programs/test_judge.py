@@ -146,5 +146,5 @@ async def test_a_debate_brings_agents_together(scripted: Scripted) -> None:
 
 async def test_a_debate_needs_agents_that_differ(scripted: Scripted) -> None:
     async with scripted(""):
-        with pytest.raises(InvalidRequest, match="all of them different"):
+        with pytest.raises(InvalidRequest, match="agents that all differ"):
             await debate("?", ["a", "a"])

@@ -68,6 +68,17 @@ async def test_arguments_that_a_program_does_not_take(
     assert said in str(caught.value)
 
 
+def test_calls_that_are_not_async_are_refused_before_a_model_is_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("ambient", "extract", "program"):
+        monkeypatch.setattr(sys.modules[f"agentrt.programs.{name}"], "ensure_runtime", None)
+    with pytest.raises(InvalidRequest, match="did you mean turns"):
+        react.sync("q", [], turn=2)  # type: ignore[call-arg]
+    with pytest.raises(InvalidRequest, match="there is nothing to extract from"):
+        extract_sync(int, "")
+
+
 @pytest.mark.asyncio
 async def test_a_budget_is_entered_either_way() -> None:
     async with Budget(tokens=3) as budget:

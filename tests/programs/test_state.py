@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
+from dataclasses import replace
 from typing import Annotated
 
 import anyio
@@ -22,13 +24,17 @@ from agentrt import (
     NoSuchResult,
     PromptTooLong,
     Retry,
+    Runtime,
+    RuntimeConfig,
     State,
     current_runtime,
     gather,
     program,
     race,
 )
+from agentrt.runtime.source import LoadedModel
 from agentrt.schema import Vocabulary
+from agentrt.testing import ByteCodec, ScriptedModel
 from agentrt.trace import SpanKind
 from agentrt.trace import attributes as names
 from tests.programs.conftest import Scripted
@@ -366,6 +372,33 @@ async def test_a_closed_runtime_leaves_no_vocabulary_behind(scripted: Scripted) 
             del s
     gc.collect()
     assert sum(ref() is not None for ref in kept) <= 1  # the first may be what others share
+
+
+class Watched(ByteCodec):
+    def __init__(self, threads: list[threading.Thread]) -> None:
+        self.threads = threads
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        self.threads.append(threading.current_thread())
+        return super().vocabulary
+
+
+class OfWatched(ScriptedModel):
+    def open(self, config: RuntimeConfig) -> LoadedModel:
+        self.threads: list[threading.Thread] = []
+        return replace(super().open(config), codec=Watched(self.threads))
+
+
+async def test_a_vocabulary_is_worked_out_where_a_type_needs_it_and_beside_the_loop() -> None:
+    model = OfWatched(lambda _prefix, _length: ord("1"))
+    async with Runtime(model):
+        s = State()
+        s.user("One?")
+        await s.gen(max_tokens=2)
+        assert not model.threads
+        await s.gen(int, max_tokens=2)
+        assert model.threads[0] is not threading.current_thread()
 
 
 @pytest.mark.parametrize(

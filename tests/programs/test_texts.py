@@ -38,7 +38,7 @@ async def test_an_answer_quotes_the_passages_it_rests_on(scripted: Scripted) -> 
         none = await answer_from("Who is the mayor?", [MARKET])
         assert (none.answer, none.citations) == (None, ())
         assert bound.computed - before < 250  # the passage was known
-        with pytest.raises(InvalidRequest, match="none of them empty"):
+        with pytest.raises(InvalidRequest, match="texts that are not empty"):
             await answer_from("?", ["a", " "])
 
 
@@ -136,6 +136,14 @@ async def test_texts_are_labelled_and_sent_where_they_belong(scripted: Scripted)
             await route("?", routes, otherwise="post")
         with pytest.raises(InvalidRequest, match="the label 'post'"):
             await classify("?", LABELS, examples=[("?", "post")])
+
+
+async def test_the_label_is_the_one_with_the_greatest_share(scripted: Scripted) -> None:
+    """Also where another has likelier tokens, and more of them."""
+    async with scripted("xy"):
+        found = await classify("?", ["xyz", "q"])
+        assert (found.label, found.confidence > 0.5) == ("q", True)
+        assert (await classify("?", ["xyz", "q"], by="token_length")).label == "xyz"
 
 
 async def test_a_chat_remembers_and_computes_only_what_is_new(scripted: Scripted) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from agentrt.errors import InvalidRequest
 from agentrt.generation import TokenLogprob
 from agentrt.runtime.runtime import Runtime
-from agentrt.runtime.selecting import Scoring, TokenTrie, heal, plan_selection
+from agentrt.runtime.selecting import Normalisation, Scoring, TokenTrie, heal, plan_selection
 from agentrt.testing import ByteCodec, ScriptedModel
 from tests.runtime.serving import settled
 
@@ -93,7 +94,7 @@ def test_what_choices_begin_with_is_scored_once(tails: list[list[int]]) -> None:
 async def test_choices_that_begin_alike_are_scored_as_if_alone() -> None:
     choices = ["one of them", "one of those", "one", "two of them", "only one"]
     async with Runtime(ScriptedModel(next_letter)) as runtime:
-        for by in ("token_length", "greedy_token", "unconditional"):
+        for by in get_args(Normalisation):
             found = await runtime.select("which? ", choices, by=by)
             alone = [await runtime.select("which? ", [choice], by=by) for choice in choices]
             assert [c.logprobs for c in found.choices] == [s.choices[0].logprobs for s in alone]
@@ -101,11 +102,12 @@ async def test_choices_that_begin_alike_are_scored_as_if_alone() -> None:
 
 
 async def test_greedy_token_follows_the_likeliest_token() -> None:
-    # By mean, "xyz" wins (two likely tokens of three); token by token, "dq" does.
+    # By mean, "xyz" wins (two likely tokens of three); token by token, and as a whole, "dq" does.
     async with Runtime(ScriptedModel(next_letter)) as runtime:
         by_mean = await runtime.select("abc", ["dq", "xyz"])
         by_token = await runtime.select("abc", ["dq", "xyz"], by="greedy_token")
-        assert (by_mean.text, by_token.text) == ("xyz", "dq")
+        by_whole = await runtime.select("abc", ["dq", "xyz"], by="probability")
+        assert (by_mean.text, by_token.text, by_whole.text) == ("xyz", "dq", "dq")
 
 
 async def test_unconditional_subtracts_what_the_choice_is_worth_alone() -> None:

@@ -17,6 +17,7 @@ from agentrt.trace.spans import SpanKind, SpanStatus
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
 
+    import requests
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 _BATCH = 512
 _STRETCH_NS = 1_000_000_000
+CONNECT_S = 3.0
+"""Seconds that a collector has to take a connection. OpenTelemetry would try again, and wait longer
+each time, where nobody listens: that suits a service, and not a command that somebody waits for."""
 
 
 def send(run: RecordedRun, endpoint: str | None = None, *, content: bool = False) -> int:
@@ -45,7 +49,7 @@ def send(run: RecordedRun, endpoint: str | None = None, *, content: bool = False
         raise InvalidRequest(
             "OTLP needs OpenTelemetry, which is not installed; pip install 'agentrt[otel]'"
         ) from error
-    exporter = OTLPSpanExporter(endpoint=endpoint)
+    exporter = OTLPSpanExporter(endpoint=endpoint, session=_session())
     sent, spans = 0, _spans(run, content=content)
     try:
         with _unsaid() as said:
@@ -61,6 +65,31 @@ def send(run: RecordedRun, endpoint: str | None = None, *, content: bool = False
     finally:
         exporter.shutdown()
     return sent
+
+
+def _session() -> requests.Session:
+    """A session that says at once where nobody answers."""
+    import requests
+    from requests.adapters import HTTPAdapter
+
+    class Adapter(HTTPAdapter):
+        def send(self, *given: Any, timeout: Any = None, **how: Any) -> requests.Response:
+            try:
+                return super().send(*given, timeout=(CONNECT_S, timeout), **how)
+            except requests.ConnectionError as error:
+                raise InvalidRequest(f"it cannot be reached: {_cause(error)}") from error
+
+    session = requests.Session()
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, Adapter())
+    return session
+
+
+def _cause(error: BaseException) -> str:
+    """What a connection failed of, without who passed it on."""
+    while (inner := getattr(error, "reason", None) or error.__context__) is not None:
+        error = inner
+    return getattr(error, "strerror", None) or str(error)
 
 
 @contextmanager

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 import random
+import socket
 import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -263,6 +266,15 @@ def test_a_collector_that_refuses(
     with pytest.raises(InvalidRequest, match=r"took 0 spans.*400"):
         send(run, collector.address)
     assert not caplog.records  # what is to be known is in the error
+
+
+def test_where_no_collector_is_it_is_said_at_once(run: RecordedRun) -> None:
+    with socket.socket() as bound:  # and not listened on
+        bound.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{bound.getsockname()[1]}/v1/traces"
+        refused = os.strerror(errno.ECONNREFUSED)
+        with pytest.raises(InvalidRequest, match=f"it cannot be reached: {refused}"):
+            send(run, address)
 
 
 def test_otlp_is_no_file(run: RecordedRun) -> None:
