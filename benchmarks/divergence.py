@@ -1,6 +1,6 @@
 """How far each form of the weights is from fp32: KL divergence, top token, perplexity.
 
-    python -m benchmarks.divergence [--tokens 2700] [--forms file,file-precise,int8]
+    python -m benchmarks.divergence [--tokens 2700] [--forms file,file-fast,int8]
 
 Every form computes the same texts; at each position its distribution is compared with that of the
 full floats (natural logarithms). The last line is one JSON object: {form: {kl, top1, perplexity}}.
@@ -73,7 +73,7 @@ def compare(full: list[Any], other: list[Any], asked: list[list[int]]) -> dict[s
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tokens", type=int, default=2700)
-    parser.add_argument("--forms", default="file,file-precise,int8")
+    parser.add_argument("--forms", default="file,file-fast,int8")
     args = parser.parse_args()
     kernels = load(cache_dir() / "kernels")
     asked = texts(ModelCodec(resolve(None)), args.tokens)

@@ -82,7 +82,7 @@ PARTS = {
         programs,
     ),
     "closest": Part(
-        "programs --size medium --repeat 2 --limit 40 --peers agentrt-precise,llama.cpp,openvino "
+        "programs --size medium --repeat 2 --limit 40 --peers agentrt-fast,llama.cpp,openvino "
         "--workloads tree_of_thought,generative_agents,chat_short,json",
         8,
         programs,

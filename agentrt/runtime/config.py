@@ -16,11 +16,11 @@ class RuntimeConfig(BaseModel):
 
     device: str | None = None
     """A torch device ("cpu", "cuda", "cuda:1"); None takes CUDA when there is one."""
-    weights: Literal["auto", "fp32", "int8", "file", "file-precise", "bf16", "fp16"] = "auto"
+    weights: Literal["auto", "fp32", "int8", "file", "file-fast", "bf16", "fp16"] = "auto"
     """How the weights are kept. "file" multiplies by the file's own quantised blocks, activations
-    rounded to 8 bits and to 16 where a block of them stands out ("file-precise": to 16 everywhere),
-    "fp32" by full floats, "int8" by blocks of 32 eight-bit weights; "auto" is "file" on a CPU where
-    the file is quantised, fp32 elsewhere on a CPU, and bf16 on CUDA. docs/performance.md says what
+    rounded to 16 bits ("file-fast": to 8, and to 16 where a block of them stands out), "fp32" by
+    full floats, "int8" by blocks of 32 eight-bit weights; "auto" is "file" on a CPU where the file
+    is quantised, fp32 elsewhere on a CPU, and bf16 on CUDA. docs/performance.md says what
     each costs and how far it is from fp32."""
     kernels: Literal["auto", "native", "torch"] = "auto"
     """CPU kernels. "native" ones give the same bits whatever the batch is; "torch" ones do not, and

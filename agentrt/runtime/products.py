@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from agentrt.runtime.models import ModelFiles
     from agentrt.runtime.native import Kernels, PackedLinear
 
-WeightForm = Literal["fp32", "int8", "file", "file-precise"]
+WeightForm = Literal["fp32", "int8", "file", "file-fast"]
 """How weights are kept: full floats, blocks of 32 eight-bit integers, or the file's own blocks.
-"file" rounds what its four-bit blocks are multiplied by to 8 bits, and to 16 where a block of it
-stands out; "file-precise" to 16 everywhere."""
+"file-fast" rounds what its four-bit blocks are multiplied by to 8 bits, and to 16 only where a
+block of it stands out."""
 
 Tensors = dict[str, "torch.Tensor"]
 
@@ -81,7 +81,7 @@ class PackedProducts:
         fours = [block for block in blocks if isinstance(block, Q4Weight)]
         eights = [block for block in blocks if isinstance(block, Q8Weight)]
         if len(fours) == len(group.names):
-            return self._kernels.pack_q4(fours, biases, mixed=self._form == "file")
+            return self._kernels.pack_q4(fours, biases, mixed=self._form == "file-fast")
         if len(eights) == len(group.names):
             return self._kernels.pack_q8(eights, biases)
         return self._kernels.pack_f32(group.weights, biases)

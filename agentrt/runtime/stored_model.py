@@ -101,7 +101,7 @@ def _load(
 ) -> Model:
     if kernels is not None:
         return load_packed(files, kernels, _form(config, files))
-    if config.weights in ("int8", "file", "file-precise"):
+    if config.weights in ("int8", "file", "file-fast"):
         raise InvalidRequest(
             f"weights={config.weights!r} needs the native CPU kernels; use weights='auto', or "
             "leave kernels and device to be chosen"
@@ -119,7 +119,7 @@ def _form(config: RuntimeConfig, files: ModelFiles) -> WeightForm:
             f"weights={config.weights!r} is not kept by the CPU kernels; there are 'fp32', 'int8' "
             "and, for quantised files, 'file'; or ask for kernels='torch'"
         )
-    if config.weights in ("file", "file-precise") and files.blocks is None:
+    if config.weights in ("file", "file-fast") and files.blocks is None:
         raise InvalidRequest(
             f"weights={config.weights!r} multiplies by a file's own quantised blocks and "
             f"{files.name} has none; use 'fp32' or 'int8'"

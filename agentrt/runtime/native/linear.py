@@ -17,7 +17,7 @@ Kind = Literal["f32", "q8", "q4", "q4_mixed"]
 _KINDS: tuple[Kind, ...] = ("f32", "q8", "q4", "q4_mixed")
 # The numbers that linear_int.c gives the quantised kinds.
 _CODES = {"q8": 0, "q4": 1, "q4_mixed": 2}
-LAYOUT = 2  # goes up when the packed layout changes, so that old files are packed again
+LAYOUT = 1  # goes up when the packed layout changes, so that old files are packed again
 
 
 class PackedLinear:
