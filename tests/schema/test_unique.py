@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from itertools import product
 from typing import Any
 
@@ -12,7 +11,6 @@ from jsonschema import Draft202012Validator
 
 from agentrt.errors import SchemaError, UnsatisfiableSchema
 from agentrt.schema import Vocabulary, compile_schema
-from agentrt.schema.regex.dfa import of_word, of_words
 from benchmarks.schema_walks import wrong_walks
 
 VALUES = [True, False, None, 1, "a"]
@@ -94,10 +92,3 @@ def test_two_rules_over_few_values_are_refused() -> None:
     schema = {"type": "array", "uniqueItems": True, "maxItems": 2, "allOf": endless,
               "items": {"type": ["string", "number"]}}  # fmt: skip
     assert compile_schema(schema).matches('["a",1]')
-
-
-def test_the_automaton_of_one_text_is_that_of_a_set_of_one() -> None:
-    chooser = random.Random(0)
-    for _ in range(300):
-        text = "".join(chooser.choices("ab\0\ud7ff\ue000\U0010ffff", k=chooser.randrange(6)))
-        assert of_word(text) == of_words([text])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from agentrt.errors import SchemaError
 from agentrt.schema.algebra.combine import both_classes
 from agentrt.schema.limits import current_pointer, spend
-from agentrt.schema.regex.dfa import of_words
+from agentrt.schema.regex.words import of_words
 from agentrt.schema.values.strings import Strings
 
 if TYPE_CHECKING:
