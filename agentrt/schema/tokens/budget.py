@@ -52,12 +52,19 @@ class Budget:
         self._dearest_tokens: Cache[int, int] = Cache(_MOST_KEPT)
 
     def plan(self, configuration: Configuration) -> list[int]:
-        """The tokens of a short way to complete the text."""
-        return self.vocabulary.segment(self.closing.completion(configuration))
+        """The tokens of a short way to complete the text; none where there is none."""
+        return self.vocabulary.segment(self.closing.completion(configuration) or b"")
 
     def cost(self, configuration: Configuration) -> int:
-        """How many tokens completing the text takes."""
-        return self._costs.of(self.closing.of(configuration))
+        """How many tokens completing the text takes; very many where no short way is known."""
+        return self._cost(b"", configuration)
+
+    def _cost(self, end: bytes | None, rest: Configuration) -> int:
+        """How many tokens the end of a value takes, and what completes the text after it."""
+        beyond = self.closing.of(rest)
+        if end is None or beyond is None:
+            return TOO_DEAR
+        return self._costs.of(end + beyond) + self.closing.doubt(rest)
 
     @cached_property
     def _dearest(self) -> int:
@@ -193,15 +200,13 @@ class Budget:
         state, parents = frame.state, frame.parents
         assert isinstance(state, at.InText)
         assert parents is not None
-        rest = self.closing.of(parents)
         stack = [(self.vocabulary.trie.root, state.at)]
         while stack:
             node, within = stack.pop()
             for child, following in onward(node, state.text, within):
                 if child.tokens:
                     end = shortest_text(state.text, following)
-                    assert end is not None
-                    prices[[*child.tokens]] = self._costs.of(end + rest)
+                    prices[[*child.tokens]] = self._cost(end, parents)
                 if child.children:
                     stack.append((child, following))
 
@@ -274,8 +279,7 @@ class Budget:
         state, parents = frame.state, frame.parents
         assert parents is not None
         if isinstance(state, at.InText):
-            end = shortest_text(state.text, moved)
-            return TOO_DEAR if end is None else self._costs.of(end + self.closing.of(parents))
+            return self._cost(shortest_text(state.text, moved), parents)
         assert isinstance(state, at.InOtherKey)
         reached = self.machine.store.frame(state._replace(at=moved, text=None), parents)
         return self.cost(self.machine.store.configuration([reached]))
