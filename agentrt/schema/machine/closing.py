@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from agentrt.schema.cache import Cache
 from agentrt.schema.machine import states as at
 from agentrt.schema.machine.array_ends import ArrayEnds
-from agentrt.schema.machine.object_ends import ObjectEnds
+from agentrt.schema.machine.object_ends import LEAST_MEMBER, ObjectEnds
 from agentrt.schema.machine.shortest import by_length, joined, least, shortest_text
 
 if TYPE_CHECKING:
@@ -167,5 +167,5 @@ def _least_size(state: object) -> int:
         return max(2, 2 * state.node.plan.lo + 1)
     if isinstance(state, at.InObject):
         plan = state.node.plan
-        return max(2, 5 * max(plan.shape.lo, plan.required.bit_count()) + 1)
+        return max(2, LEAST_MEMBER * max(plan.shape.lo, plan.required.bit_count()) + 1)
     return 1

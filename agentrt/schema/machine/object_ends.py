@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _MOST_KEPT = 50_000
 _NONE: frozenset[str] = frozenset()
 _TRIED_KEYS = 16
+LEAST_MEMBER = len('"":0,')
 
 
 class ObjectEnds:
@@ -47,7 +48,7 @@ class ObjectEnds:
 
     def _end(self, state: at.InObject) -> tuple[bytes | None, at.InObject]:
         """What completes an object, and the state before its end."""
-        parts, size = list[bytes](), 0
+        parts, size = list[bytes](), (state.node.plan.shape.lo - state.members) * LEAST_MEMBER
         while size <= LONGEST:
             if state.phase != "next" and self.machine.members.may_end(state):
                 return b"".join((*parts, b"}")), state
@@ -58,7 +59,7 @@ class ObjectEnds:
                 return None, state
             text, state = best
             parts.append(text)
-            size += len(text)
+            size += len(text) - LEAST_MEMBER
         return None, state
 
     def _best_member(self, state: at.InObject) -> tuple[bytes, at.InObject] | None:

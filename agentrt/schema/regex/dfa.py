@@ -78,6 +78,7 @@ class Dfa:
     @cached_property
     def layers(self) -> list[set[int]]:
         """The states by how many characters the shortest text accepted from them has."""
+        spend(len(self.rows))
         sources: dict[int, set[int]] = {}
         for q in range(len(self.rows)):
             for target in self.targets(q):
