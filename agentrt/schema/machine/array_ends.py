@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from agentrt.schema.algebra import consts
 from agentrt.schema.algebra.different import unlike
-from agentrt.schema.machine.shortest import LONGEST
+from agentrt.schema.cache import Cache
+from agentrt.schema.machine.shortest import LONGEST, by_length
 
 if TYPE_CHECKING:
     from agentrt.schema.machine import states as at
     from agentrt.schema.machine.closing import Closing
+
+_MOST_KEPT = 4096
 
 
 class ArrayEnds:
@@ -20,19 +23,34 @@ class ArrayEnds:
     def __init__(self, closing: Closing) -> None:
         self.closing = closing
         self.machine = closing.machine
+        self._known: Cache[at.InArray, tuple[bytes | None, at.InArray]] = Cache(_MOST_KEPT)
 
     def of(self, state: at.InArray) -> bytes | None:
         """What ends an array, the item begun being none of those that then come."""
-        return self._end(state)[0]
+        return self._ended(state)[0]
 
     def doubt(self, state: at.InArray) -> int:
-        """The tokens that may come beyond those of what `of` has: where items
-        must differ and the one begun is one of those to come, another takes its place, and none of
-        it need be as cheap."""
+        """The tokens that may come beyond those of what `of` has: where items must differ and the
+        one begun is one of those to come, another takes its place, and none of it need be as cheap.
+        """
         if not state.unread or self._may_end(state):
             return 0
-        text, last = self._end(state)
+        text, last = self._ended(state)
         return 0 if text is None else len(text) + len(self._longest(last)) + 1
+
+    def _ended(self, state: at.InArray) -> tuple[bytes | None, at.InArray]:
+        """What ends an array, and the state before its end. What the item begun will be is not
+        known: it is taken for something that leaves enough to come."""
+        if not state.unread or self._may_end(state):
+            return self._end(state)
+        found = self._known.get(state)
+        if found is None:
+            begun = [self._seeing(state, text) for text in self._ways(state, state.position - 1)]
+            ends = (self._end(each) for each in [*begun, state])
+            found = next((end for end in ends if end[0] is not None), (None, state))
+            if not self.closing.is_within:
+                self._known.keep(state, found)
+        return found
 
     def _end(self, state: at.InArray) -> tuple[bytes | None, at.InArray]:
         """What ends an array, and the state before its end."""
@@ -82,9 +100,14 @@ class ArrayEnds:
 
     def _longest(self, state: at.InArray) -> bytes:
         """Of the ways for one more item to be, that whose shortest is longest."""
+        return max(self._ways(state, state.position), key=len, default=b"")
+
+    def _ways(self, state: at.InArray, position: int) -> list[bytes]:
+        """Of each way for an item to be there, the shortest that was not seen."""
         space, plan = self.machine.space, state.node.plan
-        values = (unlike(space, way.value, state.seen) for way in plan.ways(state.position))
-        return max((text for v in values if (text := self.closing.value(v))), key=len, default=b"")
+        values = (unlike(space, way.value, state.seen) for way in plan.ways(position))
+        texts = [text for value in values if (text := self.closing.value(value)) is not None]
+        return sorted(texts, key=by_length)
 
     def _seeing(self, state: at.InArray, text: bytes) -> at.InArray:
         """The state with an item among those that were seen."""

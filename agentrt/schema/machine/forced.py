@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from agentrt.schema.machine.machine import Machine
 
 _MANY = None
-_MOST_FORCED = 4096
+_MOST_FORCED = 256
 
 
 def only_byte(machine: Machine, configuration: Configuration) -> int | None:
