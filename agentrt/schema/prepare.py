@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _WARM_SECONDS = 0.002
 _SIDE_BY_SIDE = 8
+_SETS_OF_NAMES = 500
 
 
 def prepare(machine: Machine) -> None:
@@ -42,6 +43,7 @@ def prepare(machine: Machine) -> None:
             if shape.contains or shape.unique:
                 machine.array(shape).plan.ways(0)
         for shape in values.objects:
+            spend(len(shape.named) ** 2 // _SETS_OF_NAMES)  # each is a bit in sets of them
             if shape.some:
                 _ = machine.object(shape).plan.usable_classes
         for child in children(values):

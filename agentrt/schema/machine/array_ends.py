@@ -54,14 +54,14 @@ class ArrayEnds:
 
     def _end(self, state: at.InArray) -> tuple[bytes | None, at.InArray]:
         """What ends an array, and the state before its end."""
-        parts, size = list[bytes](), 0
+        parts, size = list[bytes](), 2 * (state.node.plan.lo - state.position)
         while not self._may_end(state):
             best = self._best_item(state)
             if best is None:
                 return None, state
             text, following = best
             again = _alike_to_come(following)
-            size += (len(text) + 1) * (1 + again)
+            size += (len(text) - 1) * (1 + again)
             if size > LONGEST:
                 return None, state
             first = self.closing.comma + text if state.phase == "after" else text

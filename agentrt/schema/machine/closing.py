@@ -66,12 +66,20 @@ class Closing:
 
     def _frame_doubt(self, frame: Frame) -> int:
         state = at.bare(frame.state)
+        if not self.machine.tells_items_apart:
+            return 0
         own = self.arrays.doubt(state) if isinstance(state, at.InArray) else 0
         return own + (self.doubt(frame.parents) if frame.parents else 0)
 
-    def completion(self, configuration: Configuration) -> bytes | None:
-        """What completes the text; None where it is longer than LONGEST."""
-        done, text = b"", self.of(configuration)
+    def each(self, configuration: Configuration) -> list[tuple[bytes, int]]:
+        """What completes the text in each way to read it, as `of` has it, and its doubt."""
+        frames = configuration.frames
+        found = ((self._frame(f), self._frame_doubt(f)) for f in frames)
+        return [(text, doubt) for text, doubt in found if text is not None]
+
+    def completion(self, configuration: Configuration, text: bytes | None) -> bytes | None:
+        """What completes the text, beginning as one of `each`; None for more than LONGEST bytes."""
+        done = b""
         while text and configuration.tape is not None:
             # what comes is asked anew after each item: by then it is known
             configuration, read = self._read(configuration, text[: text.find(b",") + 1] or text)

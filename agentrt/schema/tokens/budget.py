@@ -64,11 +64,15 @@ class Budget:
 
     def plan(self, configuration: Configuration) -> list[int]:
         """The tokens of a short way to complete the text; none where there is none."""
-        return self.vocabulary.segment(self.closing.completion(configuration) or b"")
+        ways = self.closing.each(configuration)
+        best = min(ways, key=lambda way: self._costs.of(way[0]) + way[1], default=(b"", 0))
+        return self.vocabulary.segment(self.closing.completion(configuration, best[0]) or b"")
 
     def cost(self, configuration: Configuration) -> int:
         """How many tokens completing the text takes; very many where no short way is known."""
-        return self._cost(b"", configuration)
+        # the shortest in bytes need not be so in tokens
+        ways = self.closing.each(configuration)
+        return min((self._costs.of(text) + doubt for text, doubt in ways), default=TOO_DEAR)
 
     def _cost(self, end: bytes | None, rest: Configuration) -> int:
         """How many tokens the end of a value takes, and what completes the text after it."""
