@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from agentrt.schema.machine.machine import Machine
 
 _MOST_KEPT = 50_000
+_MOST_WAYS = 8
 
 
 class Closing:
@@ -36,6 +37,7 @@ class Closing:
         self._open: set[Expr] = set()
         self._frames: Cache[int, bytes | None] = Cache(_MOST_KEPT)
         self._doubts: Cache[int, int] = Cache(_MOST_KEPT)
+        self._ways: Cache[int, list[tuple[bytes, int]]] = Cache(_MOST_KEPT)
         self.arrays = ArrayEnds(self)
         self.objects = ObjectEnds(self)
 
@@ -72,10 +74,24 @@ class Closing:
         return own + (self.doubt(frame.parents) if frame.parents else 0)
 
     def each(self, configuration: Configuration) -> list[tuple[bytes, int]]:
-        """What completes the text in each way to read it, as `of` has it, and its doubt."""
-        frames = configuration.frames
-        found = ((self._frame(f), self._frame_doubt(f)) for f in frames)
-        return [(text, doubt) for text, doubt in found if text is not None]
+        """What completes the text in the ways to read it, some of the shortest, each with its
+        doubt: the shortest in bytes need not be so in tokens."""
+        found = self._ways.get(configuration.number)
+        if found is None:
+            ways = {way: None for frame in configuration.frames for way in self._each(frame)}
+            found = sorted(ways, key=lambda way: (len(way[0]), way))[:_MOST_WAYS]
+            self._ways.keep(configuration.number, found)
+        return found
+
+    def _each(self, frame: Frame) -> list[tuple[bytes, int]]:
+        state, parents = frame.state, frame.parents
+        if parents is None or isinstance(state, at.InKnownKey | at.InOtherKey):
+            text = self._frame(frame)
+            return [] if text is None else [(text, self._frame_doubt(frame))]
+        local, bare = self._local(state), at.bare(state)
+        own = self.arrays.doubt(bare) if isinstance(bare, at.InArray) else 0
+        ways = [(joined(local, rest), own + doubt) for rest, doubt in self.each(parents)]
+        return [(text, doubt) for text, doubt in ways if text is not None]
 
     def completion(self, configuration: Configuration, text: bytes | None) -> bytes | None:
         """What completes the text, beginning as one of `each`; None for more than LONGEST bytes."""

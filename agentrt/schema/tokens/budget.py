@@ -70,16 +70,14 @@ class Budget:
 
     def cost(self, configuration: Configuration) -> int:
         """How many tokens completing the text takes; very many where no short way is known."""
-        # the shortest in bytes need not be so in tokens
-        ways = self.closing.each(configuration)
-        return min((self._costs.of(text) + doubt for text, doubt in ways), default=TOO_DEAR)
+        return self._cost(b"", configuration)
 
     def _cost(self, end: bytes | None, rest: Configuration) -> int:
         """How many tokens the end of a value takes, and what completes the text after it."""
-        beyond = self.closing.of(rest)
-        if end is None or beyond is None:
+        if end is None:
             return TOO_DEAR
-        return self._costs.of(end + beyond) + self.closing.doubt(rest)
+        ways = self.closing.each(rest)
+        return min((self._costs.of(end + text) + doubt for text, doubt in ways), default=TOO_DEAR)
 
     @cached_property
     def _dearest(self) -> int:
