@@ -16,8 +16,8 @@ from agentrt.schema.load.loader import Loader, LoadOptions
 from agentrt.schema.load.patterns import of_tree
 from agentrt.schema.machine.machine import Machine, TextOptions
 from agentrt.schema.prepare import prepare, warm
-from agentrt.schema.regex.dfa import of_words
 from agentrt.schema.regex.parse import parse
+from agentrt.schema.regex.words import of_words
 from agentrt.schema.tokens.vocabulary import Vocabulary, from_tokenizer
 from agentrt.schema.values.strings import Strings
 

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from agentrt.errors import SchemaTooLarge
 from agentrt.schema.flat.view import flat_regex
+from agentrt.schema.machine.shortest import LONGEST
 from agentrt.schema.matcher import GrammarMatcher
 from agentrt.schema.statistics import GrammarStats, statistics
 from agentrt.schema.tokens.bits import set_bits
 from agentrt.schema.tokens.budget import Budget
+from agentrt.schema.tokens.costs import TOO_DEAR
 from agentrt.schema.tokens.jump import Jumps
 from agentrt.schema.tokens.leaves import Leaves
 from agentrt.schema.tokens.masks import Masks
@@ -111,12 +114,22 @@ class Grammar:
 
     @property
     def min_tokens(self) -> int:
-        """The fewest tokens that a match was found to take, the end token not counted."""
+        """The fewest tokens that a match was found to take, the end token not counted.
+
+        Raises SchemaTooLarge where the shortest that was found is longer than any model writes.
+        """
         return self._min_tokens
 
     @cached_property
     def _min_tokens(self) -> int:
-        return self.engine.budget.cost(self._machine.start)
+        found = self.engine.budget.cost(self._machine.start)
+        if found >= TOO_DEAR:
+            raise SchemaTooLarge(
+                "",
+                f"no value was found that takes at most {LONGEST} bytes",
+                "lower its minLength, minItems or minProperties",
+            )
+        return found
 
     def regex(self, *, most: int = 20_000) -> str:
         """One regex of Python's `re` that `re.fullmatch` takes the same texts by, for people.

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from agentrt.schema.machine.machine import Machine
 
 _WARM_SECONDS = 0.002
+_SIDE_BY_SIDE = 8
+_SETS_OF_NAMES = 500
 
 
 def prepare(machine: Machine) -> None:
@@ -35,10 +37,13 @@ def prepare(machine: Machine) -> None:
         if expr.pointer:
             locate(expr.pointer)
         values = space.normal(expr)
+        # each mask goes through all that may stand here, side by side
+        spend((len(values.arrays) + len(values.objects)) ** 2 // _SIDE_BY_SIDE)
         for shape in values.arrays:
             if shape.contains or shape.unique:
                 machine.array(shape).plan.ways(0)
         for shape in values.objects:
+            spend(len(shape.named) ** 2 // _SETS_OF_NAMES)  # each is a bit in sets of them
             if shape.some:
                 _ = machine.object(shape).plan.usable_classes
         for child in children(values):

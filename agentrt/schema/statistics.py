@@ -40,17 +40,18 @@ class GrammarStats:
 
 
 def statistics(grammar: Grammar) -> GrammarStats:
-    """The figures of a grammar as it stands. Raises ValueError without a vocabulary."""
+    """The figures of a grammar as it stands. Raises ValueError without a vocabulary, SchemaTooLarge
+    as `Grammar.min_tokens` does."""
     engine = grammar.engine
     machine, masks = engine.machine, engine.masks
-    shortest = engine.budget.closing.of(machine.start)
+    min_tokens, shortest = grammar.min_tokens, engine.budget.closing.of(machine.start) or b""
     forced, written = forced_tokens(grammar, shortest)
     kept = masks.kept
     return GrammarStats(
         kind=grammar.source.kind,
         vocabulary=engine.vocabulary.size,
         shortest=shortest.decode(errors="replace"),
-        min_tokens=grammar.min_tokens,
+        min_tokens=min_tokens,
         forced_tokens=forced,
         shortest_tokens=written,
         **machine.sizes(),

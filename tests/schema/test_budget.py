@@ -111,3 +111,18 @@ def test_names_that_are_taken_leave_room_for_dearer_ones(others: dict[str, Any])
     schema = {"type": "object", "minProperties": 4, "additionalProperties": others}
     grammar = compile_schema(schema, vocabulary, key_order="any")
     assert wrong_walks(schema, grammar, count=120) == []
+
+
+def test_of_several_readings_the_one_of_fewest_tokens_is_counted() -> None:
+    """`":0` is shorter in bytes than `":null`, and takes more tokens."""
+    tokens = [*(bytes([b]) for b in range(256)), b'":null}', b'"a']
+    vocabulary = Vocabulary([*tokens, None], [len(tokens)])
+    by_kind = [{"additionalProperties": {"type": kind}} for kind in ("integer", "null")]
+    schema = {"type": "object", "minProperties": 1, "anyOf": by_kind}
+    grammar = compile_schema(schema, vocabulary, key_order="any")
+    engine = grammar.engine
+    place = engine.machine.run(engine.machine.start, b'{"a')
+    assert place is not None
+    assert engine.budget.cost(place) == 1
+    assert engine.budget.plan(place) == [tokens.index(b'":null}')]
+    assert wrong_walks(schema, grammar, count=60) == []

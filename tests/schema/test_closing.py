@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from agentrt.errors import UnsatisfiableSchema
-from agentrt.schema import Vocabulary, compile_schema
+from agentrt.errors import SchemaTooLarge, UnsatisfiableSchema
+from agentrt.schema import Vocabulary, compile_regex, compile_schema
+from agentrt.schema.tokens.costs import Costs
 
 ONLY_UNNAMED = {
     "type": "object",
@@ -58,3 +60,73 @@ def test_no_more_properties_than_there_are_names(vocabulary: Vocabulary) -> None
     assert len(json.loads(matcher.text)) == 100
     with pytest.raises(UnsatisfiableSchema):
         compile_schema({**schema, "minProperties": 101})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "minLength": 10**9},
+        {"type": "string", "pattern": "^[a-z]+(-[a-z]+)*$", "minLength": 10**8},
+        {"type": "string", "pattern": "^a{1000000000}$"},
+        {"type": "array", "items": {"type": "integer"}, "minItems": 10**9},
+        {"type": "object", "minProperties": 10**9},
+    ],
+    ids=str,
+)
+def test_what_no_model_writes_is_told_before_decoding(schema: Any, vocabulary: Vocabulary) -> None:
+    grammar = compile_schema(schema, vocabulary)
+    assert grammar.matcher().next().mask.any()
+    with pytest.raises(SchemaTooLarge, match="no value was found that takes at most"):
+        _ = grammar.min_tokens
+
+
+def test_where_more_comes_than_any_model_writes_is_not_gone(vocabulary: Vocabulary) -> None:
+    schema = {"anyOf": [{"type": "string", "minLength": 10**9}, {"type": "integer"}]}
+    matcher = compile_schema(schema, vocabulary).matcher(jump=False)
+    quote = vocabulary.tokenise(b'"')[0]
+    assert matcher.next().mask[quote >> 5] >> (quote & 31) & 1
+    assert not matcher.next(10**6).mask[quote >> 5] >> (quote & 31) & 1
+
+
+def test_items_that_are_alike_are_counted_at_once(vocabulary: Vocabulary) -> None:
+    items = {"type": "array", "prefixItems": [{"type": "string"}], "items": {"type": "integer"}}
+    matcher = compile_schema({**items, "minItems": 2_000}, vocabulary).matcher(jump=False)
+    for token in matcher.shortest_close:
+        matcher.accept(token)
+    assert json.loads(matcher.text) == ["", *[0] * 1_999]
+
+
+@pytest.mark.parametrize("keyword", ["contains", "properties"])
+def test_a_short_value_is_found_beside_deep_ones(keyword: str, vocabulary: Vocabulary) -> None:
+    schema: Any = {"type": "integer"}
+    for _ in range(180):
+        inner = {"a": schema} if keyword == "properties" else schema
+        schema = {keyword: inner, "required": ["a"]}
+    assert compile_schema(schema, vocabulary).min_tokens == 1
+
+
+def test_long_texts_cost_the_fewest_tokens_that_spell_them() -> None:
+    chooser = random.Random(0)
+    tokens = [bytes([c]) for c in b"abcdef"]
+    tokens += {bytes(chooser.choices(b"abcdef", k=chooser.randint(2, 5))): 0 for _ in range(60)}
+    vocabulary = Vocabulary([*tokens, None], [len(tokens)])
+    costs = Costs(vocabulary)
+    for _ in range(20):
+        end = bytes(chooser.choices(b"abcdef", k=chooser.randint(0, 1500)))
+        for _ in range(5):
+            text = bytes(chooser.choices(b"abcdef", k=9)) + end[chooser.randint(0, len(end)) :]
+            assert costs.of(text) == len(vocabulary.segment(text))
+    with pytest.raises(ValueError, match="no tokens of the vocabulary spell"):
+        costs.of(b"a" * 500 + b"x")
+
+
+def test_forced_text_is_told_ahead_a_piece_at_a_time(vocabulary: Vocabulary) -> None:
+    matcher = compile_regex("a{1000}", vocabulary).matcher()
+    written = 0
+    while not matcher.is_finished:
+        likely = matcher.next().likely
+        assert 0 < len(likely) < 500
+        for token in likely:
+            matcher.accept(token)
+        written += len(likely)
+    assert matcher.text == b"a" * 1_000

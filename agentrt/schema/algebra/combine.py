@@ -16,7 +16,7 @@ from agentrt.schema.algebra.shapes import (
     least,
 )
 from agentrt.schema.limits import current_pointer, spend
-from agentrt.schema.regex.dfa import of_words
+from agentrt.schema.regex.words import of_words
 from agentrt.schema.values.strings import EVERY_STRING, Strings
 
 if TYPE_CHECKING:

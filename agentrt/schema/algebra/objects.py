@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from agentrt.errors import SchemaError
 from agentrt.schema.algebra.combine import both_classes
 from agentrt.schema.limits import current_pointer, spend
-from agentrt.schema.regex.dfa import of_words
+from agentrt.schema.regex.words import of_words
 from agentrt.schema.values.strings import Strings
 
 if TYPE_CHECKING:
@@ -67,14 +67,16 @@ class ObjectPlan:
         self.values = tuple(named.values())
         self.bit = {name: 1 << i for i, name in enumerate(self.names)}
         self.required = sum(self.bit[n] for n in shape.required)
-        self.implied = [
-            (self.bit[a], sum(self.bit[n] for n in b))
-            for a, b in sorted(shape.implied, key=lambda pair: (pair[0], sorted(pair[1])))
-        ]
+        self._requires: dict[int, int] = {}
+        for name, others in shape.implied:
+            known = self._requires.get(self.bit[name], 0)
+            self._requires[self.bit[name]] = known | sum(self.bit[n] for n in others)
+        self._requiring = sum(self._requires)
+        self._fitting = 0  # the known names for which some value was found
         self.every = (1 << len(self.names)) - 1
         self.all_some = (1 << len(shape.some)) - 1
         self.counts = shape.lo > 0 or shape.hi is not None
-        self.plain = not (self.counts or self.implied or self.all_some)
+        self.plain = not (self.counts or self._requiring or self.all_some)
 
     def _sort_classes(self, named: dict[str, Expr]) -> None:
         """Classes of few names become known names; the others are told apart from known ones."""
@@ -120,15 +122,22 @@ class ObjectPlan:
     def fits(self, i: int) -> bool:
         return self.nonempty(self.values[i])
 
+    def _all_fit(self, mask: int) -> bool:
+        """Whether each of these known names has some value."""
+        asked = mask & ~self._fitting
+        if not all(self.fits(i) for i in bits(asked)):
+            return False
+        self._fitting |= asked
+        return True
+
     def closure(self, mask: int) -> int:
         """The names that these require, themselves included."""
-        grown = True
-        while grown and self.implied:
-            grown = False
-            for present, others in self.implied:
-                if mask & present and others & ~mask:
-                    mask |= others
-                    grown = True
+        asking = mask & self._requiring
+        while asking:
+            low = asking & -asking
+            fresh = self._requires[low] & ~mask
+            mask |= fresh
+            asking = (asking ^ low) | (fresh & self._requiring)
         return mask
 
     def obligations(self, i: int) -> int:
@@ -176,7 +185,7 @@ class ObjectPlan:
         missing = self.missing(seen)
         if missing & ~available:
             return False
-        if not all(self.fits(i) for i in bits(missing)):
+        if not self._all_fit(missing):
             return False
         lo, hi = self.shape.lo, self.shape.hi
         pending = self.all_some & ~met

@@ -199,7 +199,7 @@ class _View:
             raise self._refused("keys may come in any order")
         if plan.usable_classes and self.deep is None:
             raise self._refused("names that are not known may not come twice")
-        if plan.all_some or plan.implied:
+        if plan.all_some or shape.implied:
             raise self._refused("which keys come depends on one another")
         names = [i for i in range(len(plan.names)) if plan.fits(i)]
         needed = [i for i in names if plan.required >> i & 1]

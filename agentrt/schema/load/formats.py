@@ -17,10 +17,10 @@ from agentrt.schema.regex.parse import parse
 from agentrt.schema.regex.stored import stored
 from agentrt.schema.values.strings import Strings
 
-# RFC 3339. Leap seconds are left out: no datetime type holds one.
+# RFC 3339. Leap seconds and the year 0000 are left out: no datetime type holds one.
 _LEAP_YEAR = r"(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
 DATE = (
-    r"(?:\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])"
+    r"(?!0000)(?:\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])"
     r"|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8]))"
     rf"|{_LEAP_YEAR}-02-29)"
 )

@@ -18,7 +18,7 @@ from agentrt.schema.algebra.shapes import ArrayShape, ObjectShape, Values
 from agentrt.schema.load import keywords
 from agentrt.schema.load.patterns import pattern_strings
 from agentrt.schema.load.resources import Place, escaped
-from agentrt.schema.regex.dfa import of_words
+from agentrt.schema.regex.words import of_words
 from agentrt.schema.values.strings import EVERY_STRING, Strings
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from agentrt.schema.machine.machine import Machine
 
 _MANY = None
+_MOST_FORCED = 256
 
 
 def only_byte(machine: Machine, configuration: Configuration) -> int | None:
@@ -31,15 +32,16 @@ def only_byte(machine: Machine, configuration: Configuration) -> int | None:
 
 
 def forced_text(machine: Machine, configuration: Configuration) -> tuple[bytes, Configuration]:
-    """The text that must come next, and where it leads."""
+    """The text that must come next, as far as a step may take, and where it leads."""
     out = bytearray()
-    while True:
+    while len(out) < _MOST_FORCED:
         byte = only_byte(machine, configuration)
         following = None if byte is None else machine.step(configuration, byte)
         if byte is None or following is None:
-            return bytes(out), configuration
+            break
         out.append(byte)
         configuration = following
+    return bytes(out), configuration
 
 
 def _next_bytes(machine: Machine, frame: Frame) -> set[int] | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from types import EllipsisType
 
 
 class Frame:
@@ -33,6 +34,7 @@ class Configuration:
     """A set of frames. `following` caches what each byte leads to (None: not allowed).
 
     `tape` is the text since the outermost array was opened whose items must differ, if one is open.
+    `closing` is kept by `Closing`: what completes the text, None for nothing short, ... not known.
     """
 
     __slots__ = ("closing", "following", "frames", "number", "tape")
@@ -42,7 +44,7 @@ class Configuration:
         self.frames = frames
         self.tape = tape
         self.following: dict[int, Configuration | None] = {}
-        self.closing: bytes | None = None
+        self.closing: bytes | EllipsisType | None = ...
 
     def __repr__(self) -> str:
         return f"<Configuration {self.number} of {len(self.frames)} frames>"

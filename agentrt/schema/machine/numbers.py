@@ -15,8 +15,8 @@ from agentrt.schema.machine.codec import Codec
 from agentrt.schema.machine.digits import NumberText
 from agentrt.schema.machine.texts import StringText
 from agentrt.schema.regex.determinise import determinise
-from agentrt.schema.regex.dfa import of_words
 from agentrt.schema.regex.parse import parse
+from agentrt.schema.regex.words import of_words
 from agentrt.schema.values.numbers import EVERY_NUMBER, INTEGERS, Numbers
 from agentrt.schema.values.strings import Strings
 

@@ -1,4 +1,4 @@
-"""The shortest way to end a string, a number or a literal."""
+"""The shortest way to end a string, a number or a literal; and how short ways are compared."""
 
 from __future__ import annotations
 
@@ -16,7 +16,24 @@ if TYPE_CHECKING:
 # What ends a character that is begun, the likeliest first: in UTF-8, after a backslash, after \\u.
 _LIKELY = bytes((*range(0xBF, 0x7F, -1), *b'"\\/bfnrt0D'))
 _ENDINGS = _LIKELY + bytes(b for b in range(256) if b not in _LIKELY)
+LONGEST = 1 << 17
+"""The most bytes that are worked out: what takes more to complete, no model completes."""
 _PREFERRED = tuple("a0 A1_-.:/")
+
+
+def by_length(text: bytes) -> tuple[int, bytes]:
+    return len(text), text
+
+
+def least(texts: list[bytes]) -> bytes | None:
+    return min(texts, key=by_length, default=None)
+
+
+def joined(*parts: bytes | None) -> bytes | None:
+    """All of them, one after the other; None where one is, or where they are too long."""
+    found = [part for part in parts if part is not None]
+    is_whole = len(found) == len(parts) and sum(map(len, found)) <= LONGEST
+    return b"".join(found) if is_whole else None
 
 
 def shortest_text(text: TextAutomaton, state: object) -> bytes | None:
@@ -59,6 +76,8 @@ def written(text: StringText, characters: str) -> bytes:
 
 
 def _characters(text: StringText, state: Within) -> str | None:
+    if state.lo > LONGEST:
+        return None
     if text.dfa is None:
         return "a" * state.lo
     if state.lo == 0:

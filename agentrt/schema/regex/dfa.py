@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from agentrt.schema.charset import CharSet, chars, charset
+from agentrt.schema.charset import CharSet, charset
 from agentrt.schema.limits import spend
 from agentrt.schema.regex.alphabet import TRIVIAL, Alphabet, alphabet, common
 from agentrt.schema.regex.sparse import Edges, SparseRows
@@ -66,15 +66,19 @@ class Dfa:
             state = self.step(state, ord(c))
         return state in self.accepting
 
+    def ways(self, state: int) -> Iterable[tuple[int, int]]:
+        """Where each class leads from a state; of sparse rows without those that lead nowhere."""
+        rows = self.rows
+        return rows.edges[state] if isinstance(rows, SparseRows) else enumerate(rows[state])
+
     def targets(self, state: int) -> set[int]:
         """The states that some character leads to; of sparse rows without the dead one."""
-        if isinstance(self.rows, SparseRows):
-            return {target for _, target in self.rows.edges[state]}
-        return set(self.rows[state])
+        return {target for _, target in self.ways(state)}
 
     @cached_property
     def layers(self) -> list[set[int]]:
         """The states by how many characters the shortest text accepted from them has."""
+        spend(len(self.rows))
         sources: dict[int, set[int]] = {}
         for q in range(len(self.rows)):
             for target in self.targets(q):
@@ -156,7 +160,7 @@ class Dfa:
         live = self.live
         depth: dict[int, int] = {}
         on_path: set[int] = set()
-        stack = [(0, iter(set(self.rows[0]) & live))]
+        stack = [(0, iter(self.targets(0) & live))]
         if 0 not in live:
             return -1
         on_path.add(0)
@@ -166,12 +170,12 @@ class Dfa:
             if target is None:
                 stack.pop()
                 on_path.discard(q)
-                depth[q] = max((depth[t] + 1 for t in set(self.rows[q]) & live), default=0)
+                depth[q] = max((depth[t] + 1 for t in self.targets(q) & live), default=0)
             elif target in on_path:
                 return None
             elif target not in depth:
                 on_path.add(target)
-                stack.append((target, iter(set(self.rows[target]) & live)))
+                stack.append((target, iter(self.targets(target) & live)))
         return depth[0]
 
     @cached_property
@@ -181,7 +185,7 @@ class Dfa:
         looping = set(live)
         while True:
             # a state goes on for ever if it can reach, within what is left, one that does
-            ending = {q for q in looping if not any(t in looping for t in self.rows[q])}
+            ending = {q for q in looping if not any(t in looping for _, t in self.ways(q))}
             if not ending:
                 return len(looping) == len(live)
             looping -= ending
@@ -198,7 +202,7 @@ class Dfa:
             q, text = stack.pop()
             if q in self.accepting:
                 yield text
-            for cls, target in enumerate(self.rows[q]):
+            for cls, target in self.ways(q):
                 if target in self.live:
                     for lo, hi in charset((a, b - 1) for a, b in ranges[cls]).intervals:
                         stack.extend((target, text + chr(cp)) for cp in range(lo, hi + 1))
@@ -217,7 +221,7 @@ class Dfa:
             total += sum(n for q, n in counts.items() if q in self.accepting)
             following: dict[int, int] = {}
             for q, n in counts.items():
-                for cls, target in enumerate(self.rows[q]):
+                for cls, target in self.ways(q):
                     if target in self.live:
                         following[target] = following.get(target, 0) + n * sizes[cls]
             counts = following
@@ -293,7 +297,7 @@ def minimal(symbols: Alphabet, rows: list[Row], accepting: Iterable[int]) -> Dfa
     representative[block[::-1]] = np.arange(len(rows))[::-1]
     small = block[table[representative]]
     ends = {int(block[q]) for q in accepting}
-    return _canonical(symbols, small, int(block[0]), ends)
+    return canonical(symbols, small, int(block[0]), ends)
 
 
 def _row_ids(signature: np.ndarray) -> np.ndarray:
@@ -303,7 +307,7 @@ def _row_ids(signature: np.ndarray) -> np.ndarray:
     return ids.reshape(-1)
 
 
-def _canonical(symbols: Alphabet, table: np.ndarray, start: int, ends: set[int]) -> Dfa:
+def canonical(symbols: Alphabet, table: np.ndarray, start: int, ends: set[int]) -> Dfa:
     columns: dict[bytes, int] = {}
     merged = [columns.setdefault(table[:, c].tobytes(), len(columns)) for c in range(symbols.size)]
     first = [merged.index(i) for i in range(len(columns))]
@@ -330,62 +334,6 @@ def _canonical(symbols: Alphabet, table: np.ndarray, start: int, ends: set[int])
 
 UNIVERSAL = Dfa(TRIVIAL, ((0,),), frozenset({0}))
 EMPTY = Dfa(TRIVIAL, ((0,),), frozenset())
-
-
-def of_words(words: Iterable[str]) -> Dfa:
-    """The automaton of a finite set of texts."""
-    children: list[dict[str, int]] = [{}]
-    ends: set[int] = set()
-    for word in words:
-        node = 0
-        for c in word:
-            following = children[node].get(c)
-            if following is None:
-                spend()
-                following = len(children)
-                children[node][c] = following
-                children.append({})
-            node = following
-        ends.add(node)
-    return _minimal_tree(children, ends)
-
-
-def of_word(text: str) -> Dfa:
-    """The automaton of one text: the table of `of_words`, written down at once."""
-    if text.startswith("\0"):  # the states come in another order
-        return of_words([text])
-    spend(len(text))
-    symbols = alphabet(chars(c) for c in set(text))
-    rows: list[Row] = []
-    for i, c in enumerate(text):
-        row = [1] * symbols.size
-        row[symbols.class_of(ord(c))] = i + 2
-        rows.append(tuple(row))
-    rows.append((1,) * symbols.size)
-    rows.insert(1, (1,) * symbols.size)
-    return Dfa(symbols, tuple(rows), frozenset({len(text) + 1 if text else 0}))
-
-
-def _minimal_tree(children: list[dict[str, int]], ends: set[int]) -> Dfa:
-    """Shares equal subtrees bottom up: linear in the tree, where refinement is not."""
-    letters = sorted({c for kids in children for c in kids})
-    symbols = alphabet(chars(c) for c in letters)
-    cls = {c: symbols.class_of(ord(c)) for c in letters}
-    known: dict[tuple[bool, tuple[tuple[str, int], ...]], int] = {}
-    shared = [0] * len(children)
-    for node in range(len(children) - 1, -1, -1):
-        key = (node in ends, tuple((c, shared[t]) for c, t in sorted(children[node].items())))
-        shared[node] = known.setdefault(key, len(known))
-    dead = len(known)
-    rows: list[list[int]] = [[dead] * symbols.size for _ in range(dead + 1)]
-    accepting: set[int] = set()
-    for (ends_here, kids), number in known.items():
-        spend()
-        for c, target in kids:
-            rows[number][cls[c]] = target
-        if ends_here:
-            accepting.add(number)
-    return _canonical(symbols, np.array(rows, dtype=np.int64), shared[0], accepting)
 
 
 def one_of(given: CharSet) -> Dfa:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from agentrt.schema.machine.texts import StringText, Within
 from agentrt.schema.prepare import children
 from agentrt.schema.tokens.bits import pack, set_bits, tokens_of
 from agentrt.schema.tokens.costs import TOO_DEAR, Costs
+from agentrt.schema.tokens.masks import text_of
 from agentrt.schema.tokens.reach import (
     longest_end,
     longest_number,
@@ -30,10 +31,20 @@ if TYPE_CHECKING:
     from agentrt.schema.machine.frames import Configuration, Frame
     from agentrt.schema.machine.machine import Machine
     from agentrt.schema.tokens.masks import Masks
+    from agentrt.schema.tokens.trie import Node
     from agentrt.schema.tokens.vocabulary import Vocabulary
 
 _MOST_KEPT = 50_000
 _MOST_PRICED = 512
+_MOST_STAYING = 64
+
+
+class _Staying(NamedTuple):
+    """Tokens that stay within a string, and which of `ends` is its shortest after each of them."""
+
+    tokens: np.ndarray
+    which: np.ndarray
+    ends: list[bytes | None]
 
 
 class Budget:
@@ -47,17 +58,26 @@ class Budget:
         self._costs = Costs(vocabulary)
         self._nameless = Abstraction(machine, None)
         self._known: Cache[int, np.ndarray] = Cache(_MOST_PRICED)
+        self._stayings: Cache[tuple[StringText, Within], _Staying] = Cache(_MOST_STAYING)
         self._reaches: Cache[int, int] = Cache(_MOST_KEPT)
         self._avoided: Cache[int, int] = Cache(_MOST_KEPT)
-        self._dearest_tokens: Cache[int, int] = Cache(_MOST_KEPT)
 
     def plan(self, configuration: Configuration) -> list[int]:
-        """The tokens of a short way to complete the text."""
-        return self.vocabulary.segment(self.closing.completion(configuration))
+        """The tokens of a short way to complete the text; none where there is none."""
+        ways = self.closing.each(configuration)
+        best = min(ways, key=lambda way: self._costs.of(way[0]) + way[1], default=(b"", 0))
+        return self.vocabulary.segment(self.closing.completion(configuration, best[0]) or b"")
 
     def cost(self, configuration: Configuration) -> int:
-        """How many tokens completing the text takes."""
-        return self._costs.of(self.closing.of(configuration))
+        """How many tokens completing the text takes; very many where no short way is known."""
+        return self._cost(b"", configuration)
+
+    def _cost(self, end: bytes | None, rest: Configuration) -> int:
+        """How many tokens the end of a value takes, and what completes the text after it."""
+        if end is None:
+            return TOO_DEAR
+        ways = self.closing.each(rest)
+        return min((self._costs.of(end + text) + doubt for text, doubt in ways), default=TOO_DEAR)
 
     @cached_property
     def _dearest(self) -> int:
@@ -121,10 +141,7 @@ class Budget:
             if priced is not configuration:
                 limit -= self._avoiding(configuration)
             priced = self._boundless(priced)
-        prices = self._prices(priced)
-        if self._dearest_token(configuration, whole, prices) <= limit:
-            return whole
-        mask = pack(prices <= limit) & whole
+        mask = pack(self._prices(priced) <= limit) & whole
         if self.machine.may_end(configuration):
             set_bits(mask, [*self.vocabulary.eos_ids])
         return mask if mask.any() else None
@@ -154,18 +171,6 @@ class Budget:
             return frame
         return self.machine.store.frame(state._replace(at=state.at._replace(hi=None)), parents)
 
-    def _dearest_token(
-        self, configuration: Configuration, whole: np.ndarray, prices: np.ndarray
-    ) -> int:
-        """The highest price of the tokens in a mask, end tokens left out."""
-        found = self._dearest_tokens.get(configuration.number)
-        if found is None:
-            tokens = tokens_of(whole)
-            ends = np.fromiter(self.vocabulary.eos_ids, np.int64)
-            found = int(prices[tokens[~np.isin(tokens, ends)]].max(initial=0))
-            self._dearest_tokens.keep(configuration.number, found)
-        return found
-
     def _prices(self, configuration: Configuration) -> np.ndarray:
         """For each token, what completing the text costs after it; very much where not allowed."""
         found = self._known.get(configuration.number)
@@ -193,51 +198,87 @@ class Budget:
         state, parents = frame.state, frame.parents
         assert isinstance(state, at.InText)
         assert parents is not None
-        rest = self.closing.of(parents)
         stack = [(self.vocabulary.trie.root, state.at)]
         while stack:
             node, within = stack.pop()
             for child, following in onward(node, state.text, within):
                 if child.tokens:
                     end = shortest_text(state.text, following)
-                    assert end is not None
-                    prices[[*child.tokens]] = self._costs.of(end + rest)
+                    prices[[*child.tokens]] = self._cost(end, parents)
                 if child.children:
                     stack.append((child, following))
 
     def _in_string(self, frame: Frame, configuration: Configuration, prices: np.ndarray) -> None:
-        """Tokens that stay within the string are priced by where they lead, plain ones all at once;
-        those that leave it by what they hold after the quote."""
-        state = frame.state
-        assert isinstance(state, at.InText | at.InOtherKey)
-        within = state.at
-        assert isinstance(within, Within)
-        plain, states, read = self.masks.places(frame)
-        places, where = np.unique(states << 32 | read, return_inverse=True)
-        costs = [
-            self._string_cost(frame, _moved(within, place >> 32, place & 0xFFFF))
-            for place in places.tolist()
-        ]
-        if costs:
-            prices[plain] = np.minimum(prices[plain], np.array(costs, dtype=np.int32)[where])
+        """Tokens that stay within the string are priced by what ends it after them; those that
+        leave it by what they hold after the quote."""
+        staying, after = self._staying(frame), self._after_string(frame)
+        costs = np.array([self._cost(end, after) for end in staying.ends], dtype=np.int32)
+        prices[staying.tokens] = np.minimum(prices[staying.tokens], costs[staying.which])
         alone = self.machine.store.configuration([frame], configuration.tape)
         mask = np.zeros(self.vocabulary.size, dtype=bool)
         mask[tokens_of(self.masks.of(alone))] = True
-        mask[plain] = False
-        # a key is told from others by its name, and items on a tape by what they say
-        if isinstance(state, at.InText) and configuration.tape is None:
-            mask[self._leaving(frame, prices)] = False
-            mask[self._partly(frame, state, np.flatnonzero(mask), prices)] = False
+        mask[staying.tokens] = False
+        # items on a tape are told apart by what they say
+        if configuration.tape is None:
+            mask[self._leaving(frame, after, prices)] = False
         self._one_by_one(alone, np.flatnonzero(mask), prices)
 
-    def _leaving(self, frame: Frame, prices: np.ndarray) -> list[int]:
+    def _after_string(self, frame: Frame) -> Configuration:
+        """Where the closing quote of the string that a frame is in leads: after a key not known it
+        is the same whatever the name."""
+        state, parents = frame.state, frame.parents
+        assert parents is not None
+        if isinstance(state, at.InOtherKey):
+            nameless = state._replace(text=None)
+            keyed = self.machine.members.close_other_key(nameless, parents)
+            return self.machine.store.configuration(keyed)
+        return parents
+
+    def _staying(self, frame: Frame) -> _Staying:
+        """The tokens that stay within the string that a frame is in, whatever it stands in."""
+        text, within = text_of(frame.state)
+        found = self._stayings.get((text, within))
+        if found is None:
+            plain, states, read = self.masks.places(frame)
+            if within.lo == 0 and within.hi is None:
+                read = np.zeros_like(read)  # how many they read does not matter
+            places, which = np.unique(states << 32 | read, return_inverse=True)
+            ends = [
+                shortest_text(text, _moved(within, place >> 32, place & 0xFFFF))
+                for place in places.tolist()
+            ]
+            special = self._special_ends(text, within)
+            index = {end: i for i, end in enumerate(dict.fromkeys((*ends, *special.values())))}
+            which = [np.array([index[e] for e in ends], dtype=np.int64)[which],
+                     np.array([index[e] for e in special.values()], dtype=np.int64)]  # fmt: skip
+            tokens = np.concatenate((plain, np.array([*special], dtype=np.int64)))
+            found = _Staying(tokens, np.concatenate(which), [*index])
+            self._stayings.keep((text, within), found)
+        return found
+
+    def _special_ends(self, text: StringText, within: Within) -> dict[int, bytes | None]:
+        """What ends a string after each token that stays within it with escapes, or with a part of
+        a character at its end."""
+        found: dict[int, bytes | None] = {}
+        ends: dict[object, bytes | None] = {}
+        stack: list[tuple[Node, object]] = [(self.vocabulary.trie.special, within)]
+        while stack:
+            node, reached = stack.pop()
+            for child, following in onward(node, text, reached):
+                if text.is_closed(following):
+                    continue
+                if child.tokens and following not in ends:
+                    ends[following] = shortest_text(text, following)
+                found.update(dict.fromkeys(child.tokens, ends.get(following)))
+                stack.append((child, following))
+        return found
+
+    def _leaving(self, frame: Frame, after: Configuration, prices: np.ndarray) -> list[int]:
         """Prices the tokens that leave a string; which they are. What is left is the same whatever
         they hold before the quote."""
-        node, parents = self.masks.leaving(frame), frame.parents
+        node = self.masks.leaving(frame)
         found: list[int] = []
-        if node is None or parents is None:
-            return found
-        stack = [(node, parents)]
+        stack = [] if node is None else [(node, after)]
         while stack:
             node, reached = stack.pop()
             if node.tokens:
@@ -249,36 +290,6 @@ class Budget:
                 if following is not None:
                     stack.append((child, following))
         return found
-
-    def _partly(
-        self, frame: Frame, state: at.InText, tokens: np.ndarray, prices: np.ndarray
-    ) -> list[int]:
-        """Prices those of the tokens that stay within a string: with escapes, or with a part of a
-        character at their end. Which they are."""
-        costs: dict[object, int] = {}
-        found: list[int] = []
-        for token in tokens.tolist():
-            reached: object = state.at
-            for byte in self.vocabulary.tokens[token] or b"":
-                reached = None if reached is None else state.text.step(reached, byte)
-            if not isinstance(reached, Within) or state.text.is_closed(reached):
-                continue
-            if reached not in costs:
-                costs[reached] = self._string_cost(frame, reached)
-            prices[token] = min(prices[token], costs[reached])
-            found.append(token)
-        return found
-
-    def _string_cost(self, frame: Frame, moved: Within) -> int:
-        """The cost of completing the text from another place in the string that a frame is in."""
-        state, parents = frame.state, frame.parents
-        assert parents is not None
-        if isinstance(state, at.InText):
-            end = shortest_text(state.text, moved)
-            return TOO_DEAR if end is None else self._costs.of(end + self.closing.of(parents))
-        assert isinstance(state, at.InOtherKey)
-        reached = self.machine.store.frame(state._replace(at=moved, text=None), parents)
-        return self.cost(self.machine.store.configuration([reached]))
 
     def _one_by_one(
         self, configuration: Configuration, tokens: np.ndarray, prices: np.ndarray

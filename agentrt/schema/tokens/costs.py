@@ -16,29 +16,50 @@ class Costs:
     """The fewest tokens that spell a text.
 
     A short text is kept with all its ends, since what completes a text from one place to the next
-    ends alike.
+    ends alike; of long ones the last.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self._known: dict[bytes, int] = {b"": 0}
+        self._long, self._by_length = b"", [0]
 
     def of(self, text: bytes) -> int:
         """How many tokens. Raises ValueError where none spell it."""
-        known = self._known
-        found = known.get(text)
-        if found is not None and found < TOO_DEAR:
-            return found
+        found = self._known.get(text)
+        if found is None:
+            found = self._found(text) if len(text) <= _LONGEST_KEPT else self._found_long(text)
+        if found >= TOO_DEAR:
+            raise ValueError(f"no tokens of the vocabulary spell {text!r:.80}")
+        return found
+
+    def _found(self, text: bytes) -> int:
+        known, trie, start = self._known, self._vocabulary.trie, 0
         if len(known) > _MOST_KEPT:
             known.clear()
             known[b""] = 0
-        if found is not None or len(text) > _LONGEST_KEPT:
-            found = known[text] = len(self._vocabulary.segment(text))
-            return found
-        trie, start = self._vocabulary.trie, 0
         while text[start:] not in known:
             start += 1
         for at in range(start - 1, -1, -1):
             ends = (known[text[end:]] for end, _ in trie.prefixes(text, at))
             known[text[at:]] = min(min(ends, default=TOO_DEAR) + 1, TOO_DEAR)
-        return self.of(text)
+        return known[text]
+
+    def _found_long(self, text: bytes) -> int:
+        """By those of its ends that are ends of the last long text as well."""
+        costs = self._by_length[: _shared_end(self._long, text) + 1]
+        trie, size = self._vocabulary.trie, len(text)
+        for at in range(size - len(costs), -1, -1):
+            ends = (costs[size - end] for end, _ in trie.prefixes(text, at))
+            costs.append(min(min(ends, default=TOO_DEAR) + 1, TOO_DEAR))
+        self._long, self._by_length = text, costs
+        return costs[size]
+
+
+def _shared_end(a: bytes, b: bytes) -> int:
+    """How many bytes at their ends are the same."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        size = (low + high + 1) // 2
+        low, high = (size, high) if a.endswith(b[-size:]) else (low, size - 1)
+    return low

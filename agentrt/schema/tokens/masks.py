@@ -184,12 +184,12 @@ class Masks:
         """Whether whatever may come next within a string may come within this one."""
         if not self.is_string(state):
             return False
-        text, within = _text(state)
+        text, within = text_of(state)
         return text.covers(within)
 
     def _string(self, frame: Frame) -> tuple[StringText, Within]:
         """The string that a frame is in, and where, bounds out of a token's reach left out."""
-        text, within = _text(frame.state)
+        text, within = text_of(frame.state)
         return text, self.abstraction.within(text, within)
 
     def places(self, frame: Frame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -244,7 +244,7 @@ def _less(mask: np.ndarray, tokens: Collection[int]) -> np.ndarray:
     return mask
 
 
-def _text(state: object) -> tuple[StringText, Within]:
+def text_of(state: object) -> tuple[StringText, Within]:
     """The string that a state is in, and where."""
     assert isinstance(state, at.InText | at.InOtherKey)
     text = state.automaton if isinstance(state, at.InOtherKey) else state.text

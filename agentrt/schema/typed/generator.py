@@ -13,6 +13,7 @@ from pydantic_core import SchemaValidator, ValidationError
 
 from agentrt.errors import SchemaError
 from agentrt.schema.load.contents import MARK
+from agentrt.schema.load.formats import DATE
 from agentrt.schema.load.resources import escaped
 from agentrt.schema.typed import texts
 from agentrt.schema.typed.aliases import PathTree, path_of
@@ -88,7 +89,7 @@ class Strict(GenerateJsonSchema):
 
     def date_schema(self, schema: core_schema.DateSchema) -> JsonSchemaValue:
         """Dates of years 1 to 9999, as Python has them; in order as texts."""
-        found = {**super().date_schema(schema), "pattern": "^(?!0000)"}
+        found = super().date_schema(schema)
         return _with_patterns(found, [*_now(schema), *bound_patterns(_limits(schema))])
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
@@ -96,16 +97,13 @@ class Strict(GenerateJsonSchema):
         texts in whole seconds, of UTC if with a zone."""
         limits = _limits(schema)
         zone = zone_of(limits)
-        found = {
-            **super().datetime_schema(schema),
-            "pattern": f"^(?!0000){texts.MICROSECONDS}$",
-        }
+        found = {**super().datetime_schema(schema), "pattern": f"^{texts.MICROSECONDS}$"}
         if zone == "naive" or schema.get("tz_constraint") == "naive":
             fraction = "" if zone else texts.FRACTION
-            text = rf"{texts.DAY}T{texts.CLOCK}{fraction}"
+            text = rf"{DATE}T{texts.CLOCK}{fraction}"
             found = {"type": "string", "pattern": f"^{text}$"}
         elif zone == "aware":
-            found["pattern"] = rf"^{texts.DAY}T{texts.CLOCK}Z$"
+            found["pattern"] = rf"^{DATE}T{texts.CLOCK}Z$"
         return _with_patterns(found, [*_now(schema), *bound_patterns(limits)])
 
     def time_schema(self, schema: core_schema.TimeSchema) -> JsonSchemaValue:

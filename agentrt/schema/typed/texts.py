@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ByteSize
 
-from agentrt.schema.load.formats import DATE, IPV4, IPV6, OCTET
+from agentrt.schema.load.formats import IPV4, IPV6, OCTET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 Pattern = dict[str, Any]
 
-DAY = f"(?!0000){DATE}"
 CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
 FRACTION = r"(\.[0-9]{1,6})?"
 MICROSECONDS = rf"[^.]*{FRACTION}[^.]*"

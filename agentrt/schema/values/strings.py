@@ -12,10 +12,15 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from agentrt.schema.limits import spend
-from agentrt.schema.regex.dfa import UNIVERSAL, Dfa, of_word, of_words
+from agentrt.schema.regex.dfa import UNIVERSAL, Dfa
+from agentrt.schema.regex.words import of_word, of_words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+
+
+_SETS_BITS = 1000
+"""Of sets of states, as many bits as count for one state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +144,11 @@ class Lengths:
     """
 
     def __init__(self, dfa: Dfa) -> None:
-        self.sources = [0] * len(dfa.rows)
-        for q, row in enumerate(dfa.rows):
-            for target in set(row):
+        states = len(dfa.rows)
+        spend(states * states // _SETS_BITS)
+        self.sources = [0] * states
+        for q in range(states):
+            for target in dfa.targets(q):
                 self.sources[target] |= 1 << q
         layer = 0
         for q in dfa.accepting:
