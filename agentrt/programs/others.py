@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, PydanticUndefined, to_jsonable_python
 
-from agentrt.errors import UnsatisfiableSchema
+from agentrt.errors import SchemaTooLarge, UnsatisfiableSchema
 from agentrt.programs.answers import answer_of
 from agentrt.schema.types import adapter
 
@@ -28,19 +28,24 @@ if TYPE_CHECKING:
     from agentrt.runtime.runtime import Runtime
 
 
+Schema = dict[str, Any]
+Arguments = dict[str, Any]
+
+_NONE: Schema = {"not": {}}  # no value
+_NESTED = 2  # calls; telling objects apart multiplies
 _SHORT = 80  # characters of a text that is quick to make an automaton of
 
 
 @dataclass(frozen=True, slots=True)
-class _Other:
-    """In a type's annotation: schemas, as JSON, none of which a value may match."""
+class _Within:
+    """In a type's annotation: a schema, as JSON, that a value has to match as well."""
 
-    than: tuple[str, ...]
+    schema: str
 
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        return {"allOf": [handler(schema), *({"not": json.loads(each)} for each in self.than)]}
+        return {"allOf": [handler(schema), json.loads(self.schema)]}
 
 
 class Offer(NamedTuple):
@@ -56,21 +61,63 @@ async def offers_of(
     """The tools of which there are calls that were not `made` yet, and their arguments.
 
     What is left out of a call and what is given by its default are the same, and so are short texts
-    that differ by the space around them.
+    that differ by the space around them. Calls with objects or lists among their arguments differ
+    from the last two only, and where even that is too much to be told apart, from none.
     """
     offers: list[Offer] = []
     for tool in tools:
         calls = [call.arguments for call in made if call.name == tool.name]
-        given = dict.fromkeys(text for arguments in calls for text in _spelled(arguments, tool))
         kind = tool.arguments
-        if given:
-            kind = Annotated[kind, _Other(tuple(_of_call(each, tool) for each in given))]
+        if calls:
+            kind = Annotated[kind, _Within(json.dumps(_unlike(calls, tool)))]
             try:
                 await answer_of(kind, runtime)
             except UnsatisfiableSchema:
                 continue
+            except SchemaTooLarge:
+                kind = tool.arguments
         offers.append(Offer(tool, kind))
     return tuple(offers)
+
+
+def _unlike(calls: Sequence[str], tool: Tool[..., Any]) -> Schema:
+    """The schema of the arguments that come to another call than any of these."""
+    defaults = _defaults(tool)
+    if any(isinstance(value, dict | list) for text in calls for value in json.loads(text).values()):
+        calls = calls[-_NESTED:]
+    spelled = dict.fromkeys(text for arguments in calls for text in _spelled(arguments, tool))
+    given = [{**defaults, **json.loads(text)} for text in spelled]
+    return _others(list(tool.schema.get("properties", ())), given, defaults)
+
+
+def _others(names: Sequence[str], calls: Sequence[Arguments], defaults: Arguments) -> Schema:
+    """Calls that differ in the first argument from all of these, or are as some there and differ in
+    the next: nothing is said twice, however many there are."""
+    if not names:
+        return _NONE
+    name, *rest = names
+    alike: dict[str | None, list[Arguments]] = {}
+    for call in calls:
+        alike.setdefault(_key(call[name]) if name in call else None, []).append(call)
+    told = [group[0][name] for key, group in alike.items() if key is not None]
+    usual = _key(defaults[name]) if name in defaults else None  # what leaving it out comes to
+    another: Schema = {"not": {"anyOf": [_same(value) for value in told]}} if told else {}
+    ways = [_given(name, another, usual in alike)]
+    for key, group in alike.items():
+        then = _others(rest, group, defaults)
+        if then != _NONE:
+            value = _NONE if key is None else _same(group[0][name])
+            ways.append({**_given(name, value, key != usual), **then})
+    return {"anyOf": ways}
+
+
+def _given(name: str, value: Schema, must: bool) -> Schema:
+    """Objects in which a member, if it is there, is such a value."""
+    return {"properties": {name: value}, "required": [name] if must else []}
+
+
+def _key(value: Any) -> str:
+    return json.dumps(value.strip() if _is_short(value) else value)
 
 
 def _spelled(arguments: str, tool: Tool[..., Any]) -> tuple[str, str]:
@@ -79,25 +126,15 @@ def _spelled(arguments: str, tool: Tool[..., Any]) -> tuple[str, str]:
     return arguments, adapter(tool.arguments).dump_json(whole, exclude_defaults=True).decode()
 
 
-def _of_call(arguments: str, tool: Tool[..., Any]) -> str:
-    """The schema of the arguments that come to the same call as these."""
-    defaults = _defaults(tool)
-    whole = {**defaults, **json.loads(arguments)}
-    return json.dumps(
-        {
-            "type": "object",
-            "properties": {name: _same(value) for name, value in whole.items()},
-            "required": [n for n, v in whole.items() if n not in defaults or defaults[n] != v],
-            "additionalProperties": False,
-        }
-    )
-
-
 def _same(value: Any) -> dict[str, Any]:
     """The schema of what is the same to a tool: a short text also with other space around it."""
-    if not isinstance(value, str) or len(value) > _SHORT:
+    if not _is_short(value):
         return {"const": value}
     return {"type": "string", "pattern": rf"^\s*{re.escape(value.strip())}\s*$"}
+
+
+def _is_short(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= _SHORT
 
 
 def _defaults(tool: Tool[..., Any]) -> dict[str, Any]:

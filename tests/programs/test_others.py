@@ -76,9 +76,33 @@ async def test_what_is_left_out_is_what_its_default_gives(
     assert [text for text in [*again, *others] if grammar.matches(text)] == others
 
 
+async def test_forty_calls_are_told_from_what_follows(scripted: Scripted) -> None:
+    made = [{"query": f"q{i % 20}", "limit": i % 7, "page": 1 + i} for i in range(40)]
+    async with scripted(""):
+        calls = [call("find", **each) for each in made]
+        (offer,) = await offers_of(current_runtime(), as_tools([find]), calls)
+    grammar = compile_schema(offer.arguments)
+    assert not any(grammar.matches(compact(each)) for each in made)
+    assert all(grammar.matches(compact({**each, "page": 99})) for each in made)
+    assert all(grammar.matches(compact({**each, "limit": 9})) for each in made)
+    assert grammar.matches('{"query":"q3"}')
+
+
 class Range(BaseModel):
     first: int
     last: int = 9
+
+
+async def test_many_calls_with_objects_differ_from_the_last(scripted: Scripted) -> None:
+    def pages(of: Range, book: str) -> str:
+        return f"{book} {of}"
+
+    made = [{"of": {"first": i, "last": 2 * i}, "book": "a"} for i in range(1, 30)]
+    async with scripted(""):
+        calls = [call("pages", **each) for each in made]
+        (offer,) = await offers_of(current_runtime(), as_tools([pages]), calls)
+    grammar = compile_schema(offer.arguments)
+    assert [each for each in made if not grammar.matches(compact(each))] == made[-2:]
 
 
 async def test_what_a_model_fills_up_is_the_same_call(scripted: Scripted) -> None:
