@@ -63,8 +63,8 @@ PARTS = {
         decode,
     ),
     "batches": Part(
-        f"decode --batches 8,32,64 --prompt 64 --new 32 --repeat 1 --limit 60 "
-        f"--peers agentrt-plain,{TEXT_PEERS},transformers",
+        "decode --batches 8,32,64 --prompt 64 --new 32 --repeat 2 --limit 60 "
+        "--peers agentrt-fast,openvino,transformers",
         6,
         decode,
     ),
