@@ -127,7 +127,7 @@ class Grammar:
             raise SchemaTooLarge(
                 "",
                 f"no value was found that takes at most {LONGEST} bytes",
-                "lower its minLength, minItems or minProperties",
+                "lower its minLength, minItems or minProperties, or require less",
             )
         return found
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # What ends a character that is begun, the likeliest first: in UTF-8, after a backslash, after \\u.
 _LIKELY = bytes((*range(0xBF, 0x7F, -1), *b'"\\/bfnrt0D'))
 _ENDINGS = _LIKELY + bytes(b for b in range(256) if b not in _LIKELY)
-LONGEST = 1 << 17
+LONGEST = 1 << 15
 """The most bytes that are worked out: what takes more to complete, no model completes."""
 _PREFERRED = tuple("a0 A1_-.:/")
 
