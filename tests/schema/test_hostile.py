@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentrt.errors import SchemaError, SchemaTooLarge, UnsatisfiableSchema
-from agentrt.schema import CompileCancelled, compile_schema, limits
+from agentrt.schema import CompileCancelled, Vocabulary, compile_schema, limits
 from agentrt.schema.limits import Limits
 
 
@@ -109,6 +109,15 @@ def test_what_is_broken_is_named(schema: Any, pointer: str, said: str) -> None:
     with pytest.raises(SchemaError, match=said) as caught:
         compile_schema(schema)
     assert caught.value.pointer == pointer
+
+
+def test_long_chains_of_requirements_are_refused(vocabulary: Vocabulary) -> None:
+    def chain(n: int) -> Any:
+        return {"dependentRequired": {f"a{i}": [f"a{i + 1}"] for i in range(n)}}
+
+    with pytest.raises(SchemaTooLarge, match="require of each other"):
+        compile_schema(chain(100), vocabulary)
+    assert compile_schema(chain(40), vocabulary).matches('{"a39":1,"a40":2}')
 
 
 def test_deep_combination_is_an_error_not_a_crash() -> None:

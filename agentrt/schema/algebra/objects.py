@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from agentrt.errors import SchemaError
+from agentrt.errors import SchemaError, SchemaTooLarge
 from agentrt.schema.algebra.combine import both_classes
 from agentrt.schema.limits import current_pointer, spend
 from agentrt.schema.regex.words import of_words
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 NonEmpty = Callable[["Expr"], bool]
 _MOST_OBLIGATIONS = 4
+_MOST_REQUIRED = 1_000
 _FINITE_CLASS = 64
 
 
@@ -72,11 +73,25 @@ class ObjectPlan:
             known = self._requires.get(self.bit[name], 0)
             self._requires[self.bit[name]] = known | sum(self.bit[n] for n in others)
         self._requiring = sum(self._requires)
+        self._check_requirements()
         self._fitting = 0  # the known names for which some value was found
         self.every = (1 << len(self.names)) - 1
         self.all_some = (1 << len(shape.some)) - 1
         self.counts = shape.lo > 0 or shape.hi is not None
         self.plain = not (self.counts or self._requiring or self.all_some)
+
+    def _check_requirements(self) -> None:
+        """Refuses chains of names that require each other: each is followed for every key."""
+        total = 0
+        for bit in self._requires:
+            total += self.closure(bit).bit_count()
+            if total > _MOST_REQUIRED:
+                raise SchemaTooLarge(
+                    current_pointer(),
+                    f"what its properties require of each other, in turn, is more than "
+                    f"{_MOST_REQUIRED:,} names",
+                    "require fewer by dependentRequired",
+                )
 
     def _sort_classes(self, named: dict[str, Expr]) -> None:
         """Classes of few names become known names; the others are told apart from known ones."""
