@@ -72,15 +72,16 @@ async def extract_rows(
     check_text_to_read(kind, text)
     check_count("most", most, 1)
     read_options(options, "instructions", "examples", "most")
-    Copied.of(kind)
+    copied = Copied.of(kind)
     await ensure_runtime()
-    return await _extract_rows(kind, text, instructions, examples, most, options)
+    return await _extract_rows(kind, copied, text, instructions, examples, most, options)
 
 
 @program(name="extract_rows")
 async def _extract_rows(
     s: State,
     kind: Any,
+    copied: Copied,
     text: str,
     instructions: str | None,
     examples: Sequence[tuple[str, Sequence[Any]]],
@@ -91,7 +92,6 @@ async def _extract_rows(
     ask_for(s, listed, instructions, examples)
     s.user(text)
     s.assistant("[")
-    copied = Copied.of(kind)
     rows: list[Any] = []
     left = as_one_line(text)
     while left and len(rows) < most:

@@ -93,8 +93,7 @@ class AgentrtPlain(Agentrt):
 
 
 class AgentrtFast(Agentrt):
-    """This project, activations rounded to 8 bits, which is what the peers compute with; to 16
-    where a block of them stands out."""
+    """This project, activations rounded to 8 bits, and to 16 where a block of them stands out."""
 
     name = "agentrt-fast"
     options: ClassVar[dict[str, Any]] = {"weights": "file-fast"}

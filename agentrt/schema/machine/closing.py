@@ -67,11 +67,12 @@ class Closing:
         return found
 
     def _frame_doubt(self, frame: Frame) -> int:
-        state = at.bare(frame.state)
-        if not self.machine.tells_items_apart:
-            return 0
-        own = self.arrays.doubt(state) if isinstance(state, at.InArray) else 0
-        return own + (self.doubt(frame.parents) if frame.parents else 0)
+        return self._own_doubt(frame.state) + (self.doubt(frame.parents) if frame.parents else 0)
+
+    def _own_doubt(self, state: object) -> int:
+        """That of ending the value that a state is in; 0 where items need not differ."""
+        bare = at.bare(state)
+        return self.arrays.doubt(bare) if isinstance(bare, at.InArray) else 0
 
     def each(self, configuration: Configuration) -> list[tuple[bytes, int]]:
         """What completes the text in the ways to read it, some of the shortest, each with its
@@ -88,8 +89,7 @@ class Closing:
         if parents is None or isinstance(state, at.InKnownKey | at.InOtherKey):
             text = self._frame(frame)
             return [] if text is None else [(text, self._frame_doubt(frame))]
-        local, bare = self._local(state), at.bare(state)
-        own = self.arrays.doubt(bare) if isinstance(bare, at.InArray) else 0
+        local, own = self._local(state), self._own_doubt(state)
         ways = [(joined(local, rest), own + doubt) for rest, doubt in self.each(parents)]
         return [(text, doubt) for text, doubt in ways if text is not None]
 
