@@ -57,9 +57,11 @@ def decoded(
     driver = Driver(model, attention=attention)
     sequence, other = Sequence(TOKENS), Sequence(TOKENS[::-1])
     driver.step((other, 4))
-    driver.step((sequence, 13), (other, 1))
-    driver.step((sequence, 4), (other, 6))
-    for _ in range(6):
+    driver.step((sequence, 9), (other, 1))
+    driver.step((sequence, 4), (other, 5))
+    driver.step((sequence, 5))
+    driver.step((sequence, 2))
+    for _ in range(3):
         driver.step((sequence, 1))
     return sequence.all_logits()
 
@@ -87,7 +89,8 @@ def test_lists_of_kernel_calls_change_no_bit(
     # Twice: each time into a new pool, of which the lists of the last one know nothing.
     attention = partial(NativeAttention, kernels)
     listed = [decoded(model, attention) for _ in range(2)]
-    assert replays
+    # The last two of five sizes, and the last two times of one token.
+    assert len(replays) >= 2 * (2 + 2)
     monkeypatch.setattr(replay_module, "MOST_TOKENS", 0)
     called = decoded(model, attention)
     assert all(torch.equal(logits, called) for logits in listed)

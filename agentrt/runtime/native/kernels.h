@@ -32,10 +32,12 @@ void agentrt_linear_int(const void *weights, const float *bias, const float *x, 
                         uint8_t *workspace, int64_t rows, int64_t inputs, int64_t channels, int k,
                         int threads);
 
-/* out = x / sqrt(mean(x^2) + eps) * weight, over rows of `dim`. With `residual`, x + residual is
- * written to `sum` first and normalised in place of x; `sum` may be x or residual. */
+/* out = x / sqrt(mean(x^2) + eps) * weight, over rows of `dim`; in x every `heads` of them begin
+ * `token_stride` floats apart. With `residual`, x + residual is written to `sum` first and
+ * normalised in place of x; `sum` may be x or residual. */
 void agentrt_rms_norm(const float *x, const float *residual, float *sum, const float *weight,
-                      float *out, int64_t rows, int64_t dim, float eps, int threads);
+                      float *out, int64_t rows, int64_t heads, int64_t token_stride, int64_t dim,
+                      float eps, int threads);
 
 /* out [rows][dim] = activation(gate) * up of rows [gate | up]; 0 is silu, 1 gelu by tanh. */
 void agentrt_gate(const float *gate_up, float *out, int64_t rows, int64_t dim, int activation,

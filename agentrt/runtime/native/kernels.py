@@ -10,7 +10,7 @@ import torch
 
 from agentrt.errors import InvalidRequest
 from agentrt.runtime.native import pack
-from agentrt.runtime.native.library import address, bind, checked
+from agentrt.runtime.native.library import address, bind, check, checked
 from agentrt.runtime.native.linear import PackedLinear
 from agentrt.runtime.native.threads import usable_cores
 
@@ -36,24 +36,20 @@ class Kernels:
         self.call = SimpleNamespace(**bind(library))
         self.empty: Callable[[Sequence[int]], torch.Tensor] = torch.empty
         """Makes room for a result, float32."""
+        self.workspace: Callable[[int], int] = self._workspace
+        """The address of so many bytes, 64-byte aligned, this thread's until it asks again."""
         self.threads = threads or usable_cores()
         self._local = threading.local()
 
     def __repr__(self) -> str:
         return f"<Kernels {self.threads} threads>"
 
-    def workspace(self, size: int) -> int:
-        """The address of `size` bytes, 64-byte aligned, this thread's until it asks again."""
-        held = self.workspace_memory
+    def _workspace(self, size: int) -> int:
+        held = getattr(self._local, "workspace", None)
         if held is None or held.nbytes < size:
             held = torch.empty(size, dtype=torch.uint8)
             self._local.workspace = held
         return held.data_ptr()
-
-    @property
-    def workspace_memory(self) -> torch.Tensor | None:
-        """What this thread's workspace lies in."""
-        return getattr(self._local, "workspace", None)
 
     def pack_f32(
         self, weights: Sequence[torch.Tensor], bias: Sequence[torch.Tensor | None] | None = None
@@ -133,7 +129,12 @@ class Kernels:
         eps: float,
     ) -> torch.Tensor:
         dim = weight.shape[-1]
-        x = checked(x, "the input", _F32, dim)
+        heads, token_stride = 1, dim
+        if not x.is_contiguous() and _is_part_of_rows(x):
+            heads, token_stride = x.shape[-2], x.stride(-3)
+        else:
+            x = x.contiguous()
+        check(x, "the input", _F32, dim)
         out = self.empty(x.shape)
         self.call.rms_norm(
             x.data_ptr(),
@@ -142,6 +143,8 @@ class Kernels:
             weight.data_ptr(),
             out.data_ptr(),
             x.numel() // dim,
+            heads,
+            token_stride,
             dim,
             eps,
             self.threads,
@@ -178,6 +181,13 @@ class Kernels:
             x.stride(1),
             self.threads,
         )
+
+
+def _is_part_of_rows(x: torch.Tensor) -> bool:
+    """Whether x [..., T, heads, dim] has whole heads side by side, tokens any distance apart."""
+    if x.dim() < 3 or x.stride(-1) != 1 or x.stride(-2) != x.shape[-1]:
+        return False
+    return x.shape[:-3].numel() == 1
 
 
 def _stack_bias(

@@ -26,7 +26,7 @@ _SIGNATURES = {
     "agentrt_linear_int": ("pppppnnnii", ""),
     "agentrt_linear_int_workspace": ("nnii", "n"),
     "agentrt_lookup_int": ("pppnnii", ""),
-    "agentrt_rms_norm": ("pppppnnfi", ""),
+    "agentrt_rms_norm": ("pppppnnnnfi", ""),
     "agentrt_gate": ("ppnnii", ""),
     "agentrt_rotate": ("pppnnnnni", ""),
     "agentrt_attention_rows": ("", "n"),
@@ -61,10 +61,15 @@ def address(tensor: torch.Tensor | None) -> int | None:
 
 
 def checked(tensor: torch.Tensor, name: str, dtype: torch.dtype, width: int) -> torch.Tensor:
-    """The tensor, contiguous, if it is of `dtype`, on the CPU and `width` wide; else an error."""
+    """The tensor, contiguous, if it is what `check` wants."""
+    check(tensor, name, dtype, width)
+    return tensor.contiguous()
+
+
+def check(tensor: torch.Tensor, name: str, dtype: torch.dtype, width: int) -> None:
+    """Raises InvalidRequest unless the tensor is of `dtype`, on the CPU and `width` wide."""
     if tensor.dtype != dtype or tensor.shape[-1] != width or tensor.device.type != "cpu":
         raise InvalidRequest(
             f"{name} is {tensor.dtype} {tuple(tensor.shape)} on {tensor.device}; "
             f"the kernels want {dtype} [..., {width}] on the CPU"
         )
-    return tensor.contiguous()

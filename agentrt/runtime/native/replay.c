@@ -28,8 +28,8 @@ void agentrt_replay(const call *calls, int64_t count) {
                                (int)a[8].n, (int)a[9].n);
             break;
         case RMS_NORM:
-            agentrt_rms_norm(a[0].p, a[1].p, a[2].p, a[3].p, a[4].p, a[5].n, a[6].n, (float)a[7].d,
-                             (int)a[8].n);
+            agentrt_rms_norm(a[0].p, a[1].p, a[2].p, a[3].p, a[4].p, a[5].n, a[6].n, a[7].n, a[8].n,
+                             (float)a[9].d, (int)a[10].n);
             break;
         case GATE:
             agentrt_gate(a[0].p, a[1].p, a[2].n, a[3].n, (int)a[4].n, (int)a[5].n);

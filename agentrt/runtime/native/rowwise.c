@@ -37,7 +37,7 @@ static void norm_rows(void *task, int worker, int64_t from, int64_t to) {
     const rowwise *t = task;
     (void)worker;
     for (int64_t row = from; row < to; row++) {
-        const float *x = t->x + row * t->dim;
+        const float *x = t->x + row / t->heads * t->token_stride + row % t->heads * t->dim;
         float *out = t->out + row * t->dim;
         if (t->residual) {
             float *sum = t->sum + row * t->dim;
@@ -51,9 +51,10 @@ static void norm_rows(void *task, int worker, int64_t from, int64_t to) {
 }
 
 void agentrt_rms_norm(const float *x, const float *residual, float *sum, const float *weight,
-                      float *out, int64_t rows, int64_t dim, float eps, int threads) {
-    rowwise t = {.x = x, .residual = residual, .sum = sum, .weight = weight, .out = out, .dim = dim,
-                 .eps = eps};
+                      float *out, int64_t rows, int64_t heads, int64_t token_stride, int64_t dim,
+                      float eps, int threads) {
+    rowwise t = {.x = x, .residual = residual, .sum = sum, .weight = weight, .out = out,
+                 .heads = heads, .token_stride = token_stride, .dim = dim, .eps = eps};
     for_rows(&t, norm_rows, rows, (double)(rows * dim), threads);
 }
 

@@ -26,6 +26,17 @@ def test_rms_norm(kernels: Kernels, portable: Kernels, dim: int) -> None:
     assert torch.equal(got, portable.rms_norm(x, weight, 1e-5))
 
 
+def test_rms_norm_of_heads_within_rows(kernels: Kernels, portable: Kernels) -> None:
+    rows, weight = torch.randn(5, 7 * 24), torch.rand(24)
+    heads = rows.view(1, 5, 7, 24)[:, :, 2:5]
+    wanted = kernels.rms_norm(heads.contiguous(), weight, 1e-6)
+    assert torch.equal(kernels.rms_norm(heads, weight, 1e-6), wanted)
+    assert torch.equal(portable.rms_norm(heads, weight, 1e-6), wanted)
+    scattered = rows.view(5, 24, 7).transpose(1, 2)
+    wanted = kernels.rms_norm(scattered.contiguous(), weight, 1e-6)
+    assert torch.equal(kernels.rms_norm(scattered, weight, 1e-6), wanted)
+
+
 def test_rms_norm_of_a_sum_leaves_its_parts_alone(kernels: Kernels) -> None:
     x, y, weight = torch.randn(5, 96), torch.randn(5, 96), torch.randn(96)
     parts = x.clone(), y.clone()

@@ -29,8 +29,9 @@ class Kernels(Protocol):
     def replayed(self, function: Callable[..., Tensors], /) -> Callable[..., Tensors]:
         """A cheaper way to call function(sizes, *tensors), or the function itself.
 
-        It calls these operations, products and attention, and looks at tensors in other ways. For
-        equal `sizes`, the first of them the number of tokens, its arguments have equal layouts.
+        It calls these operations, products and attention, and looks at tensors in other ways, the
+        same whatever they hold. For equal `sizes`, the first of them the number of tokens, its
+        arguments have equal layouts; others grow evenly with the tokens, or not at all.
         """
         ...
 
