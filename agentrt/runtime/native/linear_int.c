@@ -22,7 +22,8 @@
 #include "parallel.h"
 
 enum { PANEL = 8, STRIP = 16, STEP = 4, VECTOR = 32, MAX_ROWS = 6, TILE_ROWS = 4 };
-enum { CACHE_LINE = 64, FEW_ROWS = 8 }; /* more are worth unpacking a strip for */
+enum { FEW_ROWS = 8 }; /* more are worth unpacking a strip for */
+enum { CACHE_LINE = 64, AHEAD = 2048 }; /* bytes between what is multiplied and what is fetched */
 
 typedef struct {
     const uint8_t *weights;
@@ -77,11 +78,13 @@ ALWAYS_INLINE void store_panel(const product *t, int64_t row, int64_t channel, v
 
 /* ---- what comes next, fetched from memory while this is multiplied ---- */
 
-ALWAYS_INLINE void prefetch_panels(const product *t, int64_t first, int count, kind k) {
+ALWAYS_INLINE void prefetch(const uint8_t *from, int64_t size) {
+    for (int64_t at = 0; at < size; at += CACHE_LINE) PREFETCH(from + at);
+}
+
+ALWAYS_INLINE void prefetch_strip(const product *t, int64_t panel, kind k) {
     int64_t size = t->in.blocks * block_bytes(k);
-    const uint8_t *w = t->weights + first * size;
-    if ((first + count) * PANEL > t->channels) return;
-    for (int64_t at = 0; at < count * size; at += CACHE_LINE) PREFETCH(w + at);
+    if ((panel + 2) * PANEL <= t->channels) prefetch(t->weights + panel * size, 2 * size);
 }
 
 /* ---- few rows: a panel's weights go to registers for tiles of up to 4 rows, used at once ---- */
@@ -114,6 +117,7 @@ ALWAYS_INLINE void panel_times_rows(const product *t, int64_t panel, int64_t row
     UNROLL
     for (int r = 0; r < rows; r++) y[r] = vf_set(0.0f);
     for (int64_t b = 0; b < t->in.blocks; b++, at++, w += block_bytes(k), s += 2) {
+        if (row == 0) prefetch(w + AHEAD, block_bytes(k)); /* past the end it does nothing */
         vi sum[TILE_ROWS];
         panel_block(sum, w, t->in.coarse + at * act_bytes(k), stride, rows, k);
         const uint16_t *halves = (const uint16_t *)(w + quant_bytes(k));
@@ -132,7 +136,6 @@ ALWAYS_INLINE void panel_times_rows(const product *t, int64_t panel, int64_t row
 
 /* The panel is read from memory once; its later tiles find it in the first cache. */
 ALWAYS_INLINE void panel_times_few(const product *t, int64_t panel, kind k) {
-    prefetch_panels(t, panel + 1, 1, k);
     for (int64_t row = 0; row < t->in.rows; row += t->tile) {
         switch (t->in.rows - row < t->tile ? t->in.rows - row : t->tile) {
         case 1: panel_times_rows(t, panel, row, 1, k); break;
@@ -254,7 +257,7 @@ ALWAYS_INLINE void multiply(const product *t, int worker, int64_t from, int64_t 
     strip s = {(uint8_t *)(scales + t->in.blocks * 4 * PANEL), scales};
     for (int64_t i = from; i < to; i++) {
         unpack_strip(t, 2 * i, s, k);
-        prefetch_panels(t, 2 * i + 2, 2, k);
+        prefetch_strip(t, 2 * i + 2, k);
         strip_times_all(t, s, 2 * i, k);
     }
 }
@@ -288,7 +291,9 @@ void agentrt_linear_int(const void *weights, const float *bias, const float *x, 
     product t = {weights, bias, in, out, workspace, tile, channels};
     int64_t strips = (channels + STRIP - 1) / STRIP;
     threads = threads_for((double)inputs * channels * (rows < 3 ? 1 : rows / 3.0), threads);
-    parallel_for(threads, strips, grain_for(strips, threads, 1), by_kind[k], &t);
+    int64_t grain = grain_for(strips, threads, 1);
+    if (rows <= FEW_ROWS) grain *= 2; /* memory is waited for where a run of weights begins */
+    parallel_for(threads, strips, grain, by_kind[k], &t);
 }
 
 /* ---- rows of the weights themselves, for an embedding that shares them ---- */
