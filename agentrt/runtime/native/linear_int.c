@@ -22,7 +22,7 @@
 #include "parallel.h"
 
 enum { PANEL = 8, STRIP = 16, STEP = 4, VECTOR = 32, MAX_ROWS = 6, TILE_ROWS = 4 };
-enum { FEW_ROWS = 8 }; /* more are worth unpacking a strip for */
+enum { FEW_ROWS = 12 }; /* more are worth unpacking a strip for */
 enum { CACHE_LINE = 64, AHEAD = 2048 }; /* bytes between what is multiplied and what is fetched */
 
 typedef struct {
