@@ -20,6 +20,8 @@ class NativeOperators(TorchKernels):
     """Fused operators of a recorded graph. What the kernels lack is done as torch does it, in
     operations whose result for a row depends on that row alone."""
 
+    rows_are_apart = True
+
     def __init__(self, kernels: Kernels) -> None:
         self._kernels = kernels
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from agentrt.runtime.model import Model, NotCapturable, Recording, load_recording, record
+from agentrt.runtime.model import FORMAT, Model, NotCapturable, Recording, load_recording, record
 from agentrt.runtime.models import derived
 from agentrt.runtime.models.progress import progress
+from agentrt.runtime.native import LAYOUT
 from agentrt.runtime.operators import NativeOperators
-from agentrt.runtime.products import PackedProducts, WeightForm, packed_name
+from agentrt.runtime.products import PackedProducts, WeightForm
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -43,7 +44,7 @@ def load_packed(files: ModelFiles, kernels: Kernels, form: WeightForm) -> Model:
             recording.save(folder, linear_weights=False)
             products.store(folder)
 
-    folder = derived(files.folder, packed_name(form), build)
+    folder = derived(files.folder, f"packed-{form}-{LAYOUT}-{FORMAT}", build)
     recording = load_recording(folder, dtype=torch.float32)
     products = PackedProducts(kernels, files, form, stored=folder)
     if recording is None:
@@ -65,7 +66,7 @@ def load_plain(files: ModelFiles, *, dtype: torch.dtype, device: torch.device) -
             if recording is not None:
                 recording.save(folder)
 
-    folder = derived(files.folder, f"recording-{str(dtype).removeprefix('torch.')}", build)
+    folder = derived(files.folder, f"recording-{str(dtype).removeprefix('torch.')}-{FORMAT}", build)
     recording = load_recording(folder, dtype=dtype)
     if recording is None:
         return Model.from_module(load_module(files, dtype).to(device), name=files.name)

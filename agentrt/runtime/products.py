@@ -8,7 +8,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from agentrt.runtime.models import reading
-from agentrt.runtime.native import LAYOUT, Q4Weight, Q8Weight
+from agentrt.runtime.native import Q4Weight, Q8Weight
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,11 +27,6 @@ block of it stands out."""
 Tensors = dict[str, "torch.Tensor"]
 
 _FILE = "packed.safetensors"
-
-
-def packed_name(form: WeightForm) -> str:
-    """Names what is packed by the layout it has, so that another version packs its own."""
-    return f"packed-{form}-{LAYOUT}"
 
 
 class PackedProducts:

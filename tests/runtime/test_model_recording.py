@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -94,6 +96,42 @@ def test_lists_of_kernel_calls_change_no_bit(
     monkeypatch.setattr(replay_module, "MOST_TOKENS", 0)
     called = decoded(model, attention)
     assert all(torch.equal(logits, called) for logits in listed)
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen2", "qwen3", "phi3", "gemma3", "mixtral"])
+def test_the_last_layer_ends_for_the_wanted_rows_alone(name: str, kernels: Kernels) -> None:
+    rows: dict[str, int] = {}
+
+    def product(group: LinearGroup) -> Product:
+        packed = kernels.pack_f32(group.weights, biases(group))
+
+        def counted(x: torch.Tensor) -> torch.Tensor:
+            rows[group.key] = x.numel() // x.shape[-1]
+            return packed(x)
+
+        return counted
+
+    def logits(recording: Recording) -> torch.Tensor:
+        native = NativeOperators(kernels)
+        model = recording.model(device=CPU, products=product, kernels=native)
+        driver = Driver(model, attention=partial(NativeAttention, kernels))
+        layout = driver.layout((Sequence(TOKENS), 13), (Sequence(TOKENS[::-1]), 4))
+        return model.forward(layout, np.array([12, 15], np.int64))
+
+    recording = recording_of(name)
+    early = logits(recording)
+    few = {key for key, count in rows.items() if count == 2}
+    assert set(rows.values()) == {2, 17}
+    assert torch.equal(early, logits(replace(recording, early=recording.graph)))
+    assert {key for key, count in rows.items() if count == 2} == {"lm_head"}
+    # A mixture's experts are chosen in operations that do not say they are row by row.
+    after_attention = () if name == "mixtral" else ("o_proj", "gate", "down_proj")
+    assert few == {
+        key
+        for key in rows
+        if key == "lm_head"
+        or (".layers.1." in key and any(part in key for part in after_attention))
+    }
 
 
 @pytest.mark.parametrize("name", list(ARCHITECTURES))

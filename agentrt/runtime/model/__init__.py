@@ -2,6 +2,6 @@
 
 from agentrt.runtime.model.graph.trace import NotCapturable
 from agentrt.runtime.model.model import Model
-from agentrt.runtime.model.recording import Recording, load_recording, record
+from agentrt.runtime.model.recording import FORMAT, Recording, load_recording, record
 
-__all__ = ["Model", "NotCapturable", "Recording", "load_recording", "record"]
+__all__ = ["FORMAT", "Model", "NotCapturable", "Recording", "load_recording", "record"]

@@ -21,6 +21,7 @@ from agentrt.runtime.batch import ModelSpec
 from agentrt.runtime.model.graph.capture import capture
 from agentrt.runtime.model.graph.codec import decode_graph, encode_graph
 from agentrt.runtime.model.graph.decoder import GraphDecoder
+from agentrt.runtime.model.graph.early import take_rows_early
 from agentrt.runtime.model.graph.kernels import Kernels, TorchKernels
 from agentrt.runtime.model.linears import LinearGroup, ProductFactory, separate_products
 from agentrt.runtime.model.model import Model, prepare
@@ -32,19 +33,26 @@ if TYPE_CHECKING:
 
     from agentrt.runtime.model.graph.ir import Graph
 
-VERSION = 1
+VERSION = 2
+FORMAT = f"{VERSION}-torch-{torch.__version__}"
+"""Part of the name of what holds a recording: no version can use those of another."""
 _JSON = "recording.json"
 _TENSORS = "recording.safetensors"
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A verified graph with everything it needs. `constants` and group weights may be mapped."""
+    """A verified graph with everything it needs. `constants` and group weights may be mapped.
+
+    `early` is the graph for kernels that compute each row by itself: it takes the wanted rows
+    before the last layer ends.
+    """
 
     spec: ModelSpec
     layers: tuple[LayerAttention, ...]
     dtype: torch.dtype
     graph: Graph
+    early: Graph
     constants: dict[str, torch.Tensor]
     groups: tuple[LinearGroup, ...]
 
@@ -56,12 +64,13 @@ class Recording:
         kernels: Kernels | None = None,
     ) -> Model:
         """The model that replays it. `products` and `kernels` may trade exact bits for speed."""
+        kernels = kernels or TorchKernels()
         with torch.inference_mode():
             decoder = GraphDecoder(
-                self.graph,
+                self.early if kernels.rows_are_apart else self.graph,
                 constants={name: t.to(device) for name, t in self.constants.items()},
                 products={group.key: products(group.to(device)) for group in self.groups},
-                kernels=kernels or TorchKernels(),
+                kernels=kernels,
                 device=device,
             )
         return Model(decoder, spec=self.spec, layers=self.layers, dtype=self.dtype, device=device)
@@ -79,6 +88,7 @@ class Recording:
             "spec": {**asdict(self.spec), "eos_token_ids": sorted(self.spec.eos_token_ids)},
             "layers": [asdict(layer) for layer in self.layers],
             "graph": encode_graph(self.graph),
+            "early": encode_graph(self.early),
             "constants": {name: tensors.add(name, t) for name, t in self.constants.items()},
             "groups": [_describe(group, tensors, linear_weights) for group in self.groups],
         }
@@ -100,7 +110,13 @@ def record(module: nn.Module, *, name: str) -> Recording:
     )
     groups = tuple(shared.group for shared in prepared.products)
     return Recording(
-        model.spec, model.layers, model.dtype, captured.graph, captured.constants, groups
+        model.spec,
+        model.layers,
+        model.dtype,
+        captured.graph,
+        take_rows_early(captured.graph),
+        captured.constants,
+        groups,
     )
 
 
@@ -161,6 +177,7 @@ def _read(folder: Path, dtype: torch.dtype) -> Recording | None:
         tuple(LayerAttention(**layer) for layer in data["layers"]),
         dtype,
         decode_graph(data["graph"]),
+        decode_graph(data["early"]),
         {name: tensors[kept] for name, kept in data["constants"].items()},
         tuple(_group(group, tensors) for group in data["groups"]),
     )

@@ -25,6 +25,7 @@ from agentrt.runtime.model.graph.ir import (
     Ref,
     Symbol,
 )
+from agentrt.runtime.model.graph.kernels import TAKE_ROWS
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -81,6 +82,7 @@ class Emitter:
         last = {value: i for i, node in enumerate(graph.nodes) for value in node.refs()}
         last[graph.output] = len(graph.nodes)
         local = {*range(len(INPUTS)), *(v for node in graph.nodes for v in node.outputs)}
+        of_rows = _of_rows(graph)
         nodes: list[Node] = []
         stop = 0
         for is_light, group in groupby(graph.nodes, _is_light):
@@ -94,19 +96,20 @@ class Emitter:
             needed = sorted(value for value in made if last.get(value, -1) >= stop)
             name = f"part{len(parts)}"
             inputs = sorted((read - made) & local)
-            sizes, text = self._part(name, run, inputs=inputs, outputs=needed)
+            count = "T" if of_rows.isdisjoint(read | made) else "R"
+            sizes, text = self._part(name, run, count=count, inputs=inputs, outputs=needed)
             parts.append(text)
             args = (name, sizes, *map(Ref, inputs))
             nodes.append(Node(_PART, args, {}, tuple(needed)))
         return nodes
 
     def _part(
-        self, name: str, run: list[Node], *, inputs: list[int], outputs: list[int]
+        self, name: str, run: list[Node], *, count: str, inputs: list[int], outputs: list[int]
     ) -> tuple[str, str]:
-        """The sizes that a run of nodes depends on, and the function that it becomes."""
+        """The sizes that a run of nodes depends on, `count` first, and the function it becomes."""
         self._sizes_used.clear()
         body = self._lines(run, keep=set(outputs))
-        sizes = "".join(f"{size}, " for size in ("T", *sorted(self._sizes_used)))
+        sizes = "".join(f"{size}, " for size in (count, *sorted(self._sizes_used)))
         body = [f"{sizes}= sizes", *body, "return " + "".join(f"v{v}, " for v in outputs)]
         text = _definition(name, ["sizes", *(f"v{v}" for v in inputs)], body)
         return f"({sizes})", f"{text}\n{name} = replayed({name})"
@@ -187,7 +190,18 @@ def _operation(node: Node) -> Any:
 
 def _is_light(node: Node) -> bool:
     """Whether it is one of ours or only looks at a tensor in another way."""
-    return node.op.startswith(_OURS) or (not node.mutates and _operation(node).is_view)
+    if node.op.startswith(_OURS):
+        return node.op != TAKE_ROWS
+    return not node.mutates and _operation(node).is_view
+
+
+def _of_rows(graph: Graph) -> set[int]:
+    """The values that depend on which rows are wanted."""
+    values = {INPUTS.index("rows")}
+    for node in graph.nodes:
+        if not values.isdisjoint(node.refs()):
+            values.update(value for value in node.outputs if value is not None)
+    return values
 
 
 def _definition(name: str, parameters: list[str], body: list[str]) -> str:

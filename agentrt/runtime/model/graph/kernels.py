@@ -15,6 +15,7 @@ RMS_NORM = "agentrt.rms_norm"
 ADD_RMS_NORM = "agentrt.add_rms_norm"
 GATE = "agentrt.gate"
 ROTATE = "agentrt.rotate"
+TAKE_ROWS = "agentrt.take_rows"
 
 _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "silu": torch.nn.functional.silu,
@@ -26,12 +27,15 @@ _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 class Kernels(Protocol):
     """Fused operations. Results are contiguous; arguments may be strided unless said otherwise."""
 
+    rows_are_apart: bool
+    """Whether a row of a result, products' too, has the same bits whatever rows are beside it."""
+
     def replayed(self, function: Callable[..., Tensors], /) -> Callable[..., Tensors]:
         """A cheaper way to call function(sizes, *tensors), or the function itself.
 
         It calls these operations, products and attention, and looks at tensors in other ways, the
-        same whatever they hold. For equal `sizes`, the first of them the number of tokens, its
-        arguments have equal layouts; others grow evenly with the tokens, or not at all.
+        same whatever they hold. For equal `sizes`, the first of them the number of tokens or rows,
+        its arguments have equal layouts; others grow evenly with that number, or not at all.
         """
         ...
 
@@ -61,9 +65,18 @@ class Kernels(Protocol):
         """
         ...
 
+    def take_rows(self, x: torch.Tensor, rows: torch.Tensor, /) -> torch.Tensor:
+        """Some rows of x [1, T, ...], rows int64 [R]: [1, R, ...], x itself where it has but one.
+
+        Not one of those that may be replayed.
+        """
+        ...
+
 
 class TorchKernels:
     """The fused operations as the chains of torch operations that they stand for."""
+
+    rows_are_apart = False
 
     def replayed(self, function: Callable[..., Tensors]) -> Callable[..., Tensors]:
         return function
@@ -87,3 +100,6 @@ class TorchKernels:
         low, high = turned.chunk(2, dim=-1)
         crossed = torch.cat((-high, low), dim=-1) * sin.unsqueeze(1)
         return torch.cat((turned * cos.unsqueeze(1) + crossed, rest), dim=-1)
+
+    def take_rows(self, x: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        return x if x.shape[1] == rows.shape[0] == 1 else x.index_select(1, rows)
