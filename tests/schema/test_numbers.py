@@ -170,3 +170,12 @@ def test_numbers_below_every_double_are_written_where_the_bounds_leave_no_others
     grammar = compile_schema({"type": "number", "exclusiveMinimum": 0, "maximum": 1e-320})
     assert grammar.matches("5e-321")
     assert grammar.matches("1e-399")
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, -(2**53) - 1, 123456789012345678901234567890])
+def test_an_integer_no_double_holds_is_not_written_as_one(value: int) -> None:
+    for schema in ({"const": value}, {"enum": [value, "a"]}):
+        grammar = compile_schema(schema)
+        assert grammar.matches(str(value))
+        assert not grammar.matches(f"{value}.0"), float(value)
+    assert compile_schema({"const": 2**60}).matches(f"{2**60}.0")
