@@ -147,3 +147,35 @@ def test_an_end_is_computed_without_trying_digits(
     monkeypatch.setattr(NumberText, "step", None)
     assert text.end(state) is not None
     assert asked <= 2
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"exclusiveMinimum": 0}, "64.5e-388"),
+        ({"exclusiveMaximum": 0}, "-9e-390"),
+        ({"not": {"const": 0}}, "1e-400"),
+        ({"not": {"multipleOf": 3}}, "2e-398"),
+    ],
+)
+def test_no_number_but_zero_is_read_as_zero(schema: dict[str, Any], text: str) -> None:
+    """Doubles read the ones below their smallest as 0, of which these bounds hold nothing."""
+    grammar = compile_schema({"type": "number", **schema})
+    near = text[: text.index("e")]
+    assert grammar.matches(near + "e-300")
+    assert not grammar.matches(text)
+
+
+def test_numbers_below_every_double_are_written_where_the_bounds_leave_no_others() -> None:
+    grammar = compile_schema({"type": "number", "exclusiveMinimum": 0, "maximum": 1e-320})
+    assert grammar.matches("5e-321")
+    assert grammar.matches("1e-399")
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, -(2**53) - 1, 123456789012345678901234567890])
+def test_an_integer_no_double_holds_is_not_written_as_one(value: int) -> None:
+    for schema in ({"const": value}, {"enum": [value, "a"]}):
+        grammar = compile_schema(schema)
+        assert grammar.matches(str(value))
+        assert not grammar.matches(f"{value}.0"), float(value)
+    assert compile_schema({"const": 2**60}).matches(f"{2**60}.0")

@@ -25,7 +25,7 @@ DATE = (
     rf"|{_LEAP_YEAR}-02-29)"
 )
 _CLOCK = r"(?:[01]\d|2[0-3]):[0-5]\d"
-_TIME = rf"{_CLOCK}:[0-5]\d(?:\.\d{{1,9}})?(?:[Zz]|[+-]{_CLOCK})"
+_TIME = rf"{_CLOCK}:[0-5]\d(?:\.\d+)?(?:[Zz]|[+-]{_CLOCK})"
 
 # RFC 3339, appendix A
 _TIME_PART = r"(?:T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S))"
@@ -42,7 +42,10 @@ _HOSTNAME = rf"{_LABEL}(?:\.{_LABEL})*"
 # RFC 5321, 4.1.2
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _QUOTED = r'"(?:[ !#-\[\]-~]|\\[ -~])*"'
-_UNICODE_ATOM = r"(?:[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]|[\u00A1-\uD7FF\uE000-\uFFFD])+"
+# RFC 6531, 3.3
+_UNICODE = r"\u00A1-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFD}"
+_UNICODE_ATOM = rf"[A-Za-z0-9!#$%&'*+/=?^_`{{|}}~\-{_UNICODE}]+"
+_UNICODE_QUOTED = rf'"(?:[ !#-\[\]-~{_UNICODE}]|\\[ -~])*"'
 
 OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 IPV4 = rf"{OCTET}(?:\.{OCTET}){{3}}"
@@ -65,8 +68,10 @@ IPV6 = "|".join(
 
 _UCS = (
     r"\u00A0-\uD7FF\uF900-\uFDCF\uFDF0-\uFFEF"
-    r"\u{10000}-\u{1FFFD}\u{20000}-\u{2FFFD}\u{30000}-\u{3FFFD}\u{E1000}-\u{EFFFD}"
+    + "".join(rf"\u{{{plane:X}0000}}-\u{{{plane:X}FFFD}}" for plane in range(1, 14))
+    + r"\u{E1000}-\u{EFFFD}"
 )
+_PRIVATE = r"\uE000-\uF8FF\u{F0000}-\u{FFFFD}\u{100000}-\u{10FFFD}"
 
 
 def _uri(extra: str = "", private: str = "") -> tuple[str, str]:
@@ -89,13 +94,13 @@ def _uri(extra: str = "", private: str = "") -> tuple[str, str]:
 
 
 _URI, _URI_REFERENCE = _uri()
-_IRI, _IRI_REFERENCE = _uri(_UCS, r"\uE000-\uF8FF\u{F0000}-\u{FFFFD}\u{100000}-\u{10FFFD}")
+_IRI, _IRI_REFERENCE = _uri(_UCS, _PRIVATE)
 
 # RFC 6570, section 2
 _VARNAME = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*"
 _VARSPEC = rf"{_VARNAME}(?::[1-9]\d{{0,3}}|\*)?"
 _TEMPLATE = (
-    rf"(?:[^\x00-\x20\x22%'<>\\^`{{|}}]|%[0-9A-Fa-f]{{2}}"
+    rf"(?:[!#$&(-;=?-\[\]_a-z~{_UCS}{_PRIVATE}]|%[0-9A-Fa-f]{{2}}"
     rf"|\{{[+#./;?&=,!@|]?{_VARSPEC}(?:,{_VARSPEC})*\}})*"
 )
 _POINTER = r"(?:/(?:[^~/]|~[01])*)*"
@@ -113,47 +118,69 @@ _ONE_CHARACTER = (
 def _regex(depth: int) -> str:
     """Regular expressions (ECMA-262) with groups up to so deep, without references. Assertions are
     not repeated, and what look-behind looks for has one length: no validator refuses those."""
-    atom, asserted = _ONE_CHARACTER, r"\\[bB]"
+    atom, asserted = _ONE_CHARACTER, r"\^|\$|\\[bB]"
     if depth:
         inner = _regex(depth - 1)
         atom += rf"|\((?:\?:)?{inner}\)"
         asserted += rf"|\(\?[=!]{inner}\)|\(\?<[=!](?:{_ONE_CHARACTER})*\)"
     counted = r"[*+?]|\{\d{1,3}(?:,)?\}|\{0,\d{1,3}\}"
-    part = rf"(?:{asserted}|(?:{atom})(?:(?:{counted})\??)?)"
-    return rf"(?:\^?{part}*\$?)(?:\|\^?{part}*\$?)*"
+    part = rf"(?:{asserted}|(?:{atom})(?:(?:{counted})\??)?)*"
+    return rf"{part}(?:\|{part})*"
 
 
-def _idn_characters() -> str:
+def _idn_letters() -> tuple[str, str]:
     """Letters that IDNA 2008 always allows (RFC 5892, derived property PVALID), as far as they
-    need no rule of context."""
+    need no rule of context: those written from left to right, those from right to left."""
     jamo = [(0x1100, 0x11FF), (0xA960, 0xA97F), (0xD7B0, 0xD7FF)]
-    out: list[str] = []
+    runs: dict[bool, list[list[int]]] = {False: [], True: []}
     for cp in range(0x80, 0xFFFF):
         c = chr(cp)
         if unicodedata.category(c) not in ("Ll", "Lo") or any(a <= cp <= b for a, b in jamo):
             continue
-        if unicodedata.normalize("NFKC", c.casefold()) == c:
-            out.append(c)
-    return "".join(out)
+        if unicodedata.normalize("NFKC", c.casefold()) != c and c not in "\u00df\u03c2":
+            continue
+        alike = runs[unicodedata.bidirectional(c) != "L"]
+        if alike and alike[-1][1] == cp - 1:
+            alike[-1][1] = cp
+        else:
+            alike.append([cp, cp])
+    left, right = ("".join(f"{chr(a)}-{chr(b)}" for a, b in alike) for alike in runs.values())
+    return left, right
 
 
+def _u_label(first: str, rest: str) -> str:
+    """Short enough that its A-label has no more than 63 characters."""
+    return rf"(?![^.]{{2}}--)[{first}](?:[{rest}-]{{0,13}}[{rest}])?"
+
+
+@lru_cache(maxsize=1)
 def _idn_hostname() -> str:
-    letters = f"[a-z0-9{_idn_characters()}]"
-    label = rf"(?:{letters}{{1,15}}|{_LABEL})"
-    return rf"{label}(?:\.{label})*"
+    """Names in ASCII, and names of up to four labels: as A-labels these are never over 253.
+
+    Where one label is written from right to left, none begins with a digit (RFC 5893, section 2).
+    """
+    left, right = _idn_letters()
+    either = rf"(?:{_u_label(f'a-z0-9{left}', f'a-z0-9{left}')}|{_LABEL})"
+    forward, backward = _u_label(f"a-z{left}", f"a-z0-9{left}"), _u_label(right, f"0-9{right}")
+    ordered = rf"(?:{forward}|(?=[A-Za-z]){_LABEL}|{backward})"
+    names = "|".join(rf"{label}(?:\.{label}){{0,3}}" for label in (either, ordered))
+    return rf"(?:{_HOSTNAME}|{names})"
 
 
-_EMAIL_DOMAIN = rf"(?:{_HOSTNAME}|\[(?:{IPV4}|IPv6:(?:{IPV6}))\])"
+_LITERAL = rf"\[(?:{IPV4}|IPv6:(?:{IPV6}))\]"
+
+
+def _idn_email() -> str:
+    local = rf"(?:{_UNICODE_ATOM}(?:\.{_UNICODE_ATOM})*|{_UNICODE_QUOTED})"
+    return rf"{local}@(?:{_LITERAL}|{_idn_hostname()})"
+
 
 _PATTERNS: dict[str, str] = {
     "date-time": rf"{DATE}[Tt]{_TIME}",
     "date": DATE,
     "time": _TIME,
     "duration": _DURATION,
-    "email": rf"(?:{_ATOM}(?:\.{_ATOM})*|{_QUOTED})@{_EMAIL_DOMAIN}",
-    "idn-email": rf"(?:{_UNICODE_ATOM}(?:\.{_UNICODE_ATOM})*|{_QUOTED})@"
-    rf"(?:{_EMAIL_DOMAIN}|[a-z0-9\u00E0-\u00F6\u0430-\u044F\uAC00-\uD7A3\u4E00-\u9FA5]{{1,15}}"
-    r"(?:\.[a-z0-9\u00E0-\u00F6\u0430-\u044F\uAC00-\uD7A3\u4E00-\u9FA5]{1,15})*)",
+    "email": rf"(?:{_ATOM}(?:\.{_ATOM})*|{_QUOTED})@(?:{_HOSTNAME}|{_LITERAL})",
     "hostname": _HOSTNAME,
     "ipv4": IPV4,
     "ipv6": IPV6,
@@ -166,6 +193,12 @@ _PATTERNS: dict[str, str] = {
     "json-pointer": _POINTER,
     "relative-json-pointer": rf"(?:0|[1-9]\d*)(?:#|{_POINTER})",
 }
+_LARGE = {
+    "regex": lambda: _regex(2),
+    "idn-hostname": _idn_hostname,
+    "idn-email": _idn_email,
+}
+"""Patterns that are worked out only where they are asked for."""
 _OTHER_NAMES = {"ip-address": "ipv4", "host-name": "hostname"}
 _LENGTHS = {"hostname": 253, "idn-hostname": 253}
 
@@ -180,13 +213,8 @@ def strings(name: object, pointer: str) -> Strings | None:
 
 @lru_cache(maxsize=64)
 def _compiled(name: str) -> Strings | None:
-    if name == "regex":
-        pattern = _regex(2)
-    elif name == "idn-hostname":
-        pattern = _idn_hostname()
-    else:
-        pattern = _PATTERNS.get(name, "")
-    if not pattern:
+    pattern = _LARGE[name]() if name in _LARGE else _PATTERNS.get(name)
+    if pattern is None:
         return None
     dfa = stored(f"whole {pattern}", lambda: determinise(parse(pattern, dialect="ecma")))
     return Strings(dfa, 0, _LENGTHS.get(name))

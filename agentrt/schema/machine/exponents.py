@@ -17,6 +17,9 @@ _USUAL = 400
 """Beyond what a float has; larger ones only where the bounds leave no others."""
 _LARGEST_FLOAT = Fraction(sys.float_info.max)
 """What readers take no exponent for infinity up to."""
+_LEAST_FLOAT = Fraction(sys.float_info.min)
+"""What readers take no exponent for zero from; numbers below only where the bounds are near it."""
+_NEAR_ZERO = _LEAST_FLOAT * 10**16
 
 
 def exponent_bounds(numbers: Numbers, value: Fraction) -> tuple[int, int]:
@@ -33,6 +36,8 @@ def exponent_bounds(numbers: Numbers, value: Fraction) -> tuple[int, int]:
     if near is not None and near > 0:
         least = largest_exponent(abs(value), near)
         most = max(most, least + 1) if far is None else most
+    if far is None or far > _NEAR_ZERO:
+        least = max(least, largest_exponent(abs(value), _LEAST_FLOAT) + 1)
     if near is None or near <= _LARGEST_FLOAT:
         most = min(most, largest_exponent(abs(value), _LARGEST_FLOAT))
     if numbers.multiple is not None:

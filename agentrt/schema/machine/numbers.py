@@ -84,16 +84,17 @@ def _spellings(points: frozenset[Fraction], *, plain: bool) -> Strings:
 def _spelled(value: Fraction) -> set[str]:
     exact = plain_decimal(value)
     out = {exact}
-    if value.denominator == 1:
-        out.add(exact + ".0")
     if value == 0:
         out |= {"-0", "-0.0"}
     try:
-        as_float = repr(float(value))
+        double = float(value)
     except OverflowError:
         return out
-    if Fraction(as_float) == value:
-        out.add(as_float)
+    if value.denominator == 1 and double == value:
+        # beyond 2**53 readers of doubles may take it for another integer
+        out.add(exact + ".0")
+    if Fraction(repr(double)) == value:
+        out.add(repr(double))
     return out
 
 
