@@ -31,6 +31,8 @@ _QUOTE, _COMMA, _COLON, _ARRAY_END, _OBJECT_END = 0x22, 0x2C, 0x3A, 0x5D, 0x7D
 _SPACES = b" \t\n\r"
 _NONE: frozenset[str] = frozenset()
 _MOST_KEPT = 50_000
+_SPACED = (at.Start, at.BeforeColon, at.InObject, at.InArray)
+"""Where white space may stand."""
 
 
 class Part:
@@ -59,6 +61,8 @@ class Ends:
 
     def part(self, trie: Trie) -> Part:
         nodes = [n for n in self.nodes if n.children]
+        if len(nodes) < 2:
+            return Part(self.tokens, tuple(nodes))
         if trie.root not in nodes:
             merged = trie.merged(nodes)
             return Part(self.tokens, () if merged is None else (merged,))
@@ -73,6 +77,7 @@ class Parts:
     def __init__(self, machine: Machine, trie: Trie) -> None:
         self.machine = machine
         self.trie = trie
+        self._free = machine.options.whitespace == "free"
         self._known: Cache[tuple[int, object], Part] = Cache(_MOST_KEPT)
         self._names: Cache[tuple[int, NameTree, int, Pending | None], NameEntries]
         self._names = Cache(_MOST_KEPT)
@@ -91,15 +96,14 @@ class Parts:
                 self._spaces(node, state.inner, state.spaces + 1, ends)
                 self._solid(node, state.inner, ends)
             else:
-                if isinstance(state, at.Start | at.BeforeColon | at.InObject | at.InArray):
+                if self._free and isinstance(state, _SPACED):
                     self._spaces(node, state, 1, ends)
                 self._solid(node, state, ends)
             found = self._known.keep(key, ends.part(self.trie))
         return found
 
     def _spaces(self, node: Node, inner: object, count: int, ends: Ends) -> None:
-        options = self.machine.options
-        if options.whitespace != "free" or count > options.max_spaces:
+        if not self._free or count > self.machine.options.max_spaces:
             return
         for byte in _SPACES:
             child = node.children.get(byte)
