@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from agentrt.schema.cache import Cache
 from agentrt.schema.machine import states as at
 from agentrt.schema.machine.keys import AtName
+from agentrt.schema.machine.texts import StringText
 from agentrt.schema.tokens.entries import NameEntries, OtherEntries
 from agentrt.schema.tokens.walk import onward, shared
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from agentrt.schema.machine.codec import Pending
     from agentrt.schema.machine.keys import NameTree
     from agentrt.schema.machine.machine import Machine
-    from agentrt.schema.machine.texts import StringText, Within
+    from agentrt.schema.machine.texts import Within
     from agentrt.schema.tokens.trie import Node, Trie
 
 _QUOTE, _COMMA, _COLON, _ARRAY_END, _OBJECT_END = 0x22, 0x2C, 0x3A, 0x5D, 0x7D
@@ -153,16 +154,18 @@ class Parts:
                     ends.add(self.of(child, state))
 
     def _in_text(self, node: Node, state: at.InText, ends: Ends) -> None:
-        text = state.text
+        text, tokens, nodes = state.text, ends.tokens, ends.nodes
+        quoted = isinstance(text, StringText) and text.codec.json  # it may end when it is closed
         stack: list[tuple[Node, object]] = [(node, state.at)]
         while stack:
             node, within = stack.pop()
-            if text.may_end(within):
-                ends.nodes.append(node)
+            if not quoted and text.may_end(within):
+                nodes.append(node)
             for child, following in onward(node, text, within):
-                ends.tokens.extend(child.tokens)
+                if child.tokens:
+                    tokens.extend(child.tokens)
                 if text.is_closed(following):
-                    ends.nodes.append(child)
+                    nodes.append(child)
                 elif child.children:
                     stack.append((child, following))
 
