@@ -21,7 +21,7 @@ class NewNames:
         self._last: str | None = None
 
     def free(self, taken: Collection[str]) -> str | None:
-        """One that is not taken; None where none is found. What was taken before has to be still."""
+        """One not taken, None where none is found; what was taken before has to be still."""
         # a name may come twice, as one of its kind and as one of all
         most = 2 * len(taken) + 64
         while self._last is None or self._last in taken:
