@@ -103,14 +103,14 @@ def test_items_that_are_alike_are_counted_at_once(vocabulary: Vocabulary) -> Non
 def test_free_names_are_gone_through_once(
     vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, some_names = list[str](), new_names._some_names
+    read, some_names = list[str](), new_names.some_names
 
     def counted(*asked: Any) -> Iterator[str]:
         for name in some_names(*asked):
             read.append(name)
             yield name
 
-    monkeypatch.setattr(new_names, "_some_names", counted)
+    monkeypatch.setattr(new_names, "some_names", counted)
     schema = {"type": "object", "minProperties": 300, "properties": {"a": {}, "c": {}}}
     matcher = compile_schema(schema, vocabulary, key_order="any").matcher(jump=False)
     for byte in b'{"b":0,"d":0,':
@@ -175,13 +175,13 @@ def test_what_spells_a_long_text_is_looked_for_once(monkeypatch: pytest.MonkeyPa
 def test_a_long_end_is_found_once_for_the_tokens_that_lead_to_it(
     vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spelled, spell = list[int](), shortest._spell
+    spelled, spell = list[int](), shortest.spelling
 
     def counted(dfa: Dfa, state: int, size: int) -> str:
         spelled.append(size)
         return spell(dfa, state, size)
 
-    monkeypatch.setattr(shortest, "_spell", counted)
+    monkeypatch.setattr(shortest, "spelling", counted)
     pattern = {"type": "string", "pattern": "^(ab)+$", "minLength": 150}
     matcher = compile_schema(pattern, vocabulary).matcher(jump=False)
     matcher.accept(ord('"'))

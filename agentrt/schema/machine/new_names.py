@@ -16,7 +16,7 @@ class NewNames:
     is not taken, again and again while more are, without going through those before it anew."""
 
     def __init__(self, names: Strings, begun: str = "", state: int = 0) -> None:
-        self._some = _some_names(names, begun, state)
+        self._some = some_names(names, begun, state)
         self._read = 0
         self._last: str | None = None
 
@@ -34,7 +34,7 @@ class NewNames:
         return self._last
 
 
-def _some_names(names: Strings, begun: str, state: int) -> Iterator[str]:
+def some_names(names: Strings, begun: str, state: int) -> Iterator[str]:
     """Names of a class that begin so, short ones first, as many as are asked for."""
     if names.dfa is None:
         for number in count():

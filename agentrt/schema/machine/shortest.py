@@ -89,7 +89,7 @@ def _characters(dfa: Dfa | None, state: int, lo: int, hi: int | None) -> str | N
     bound = hi if hi is not None else lo + 2 * len(known.layers) + 1
     for size in range(lo, bound + 1):
         if known.within(size, size) >> state & 1:
-            return _spell(dfa, state, size)
+            return spelling(dfa, state, size)
     return None
 
 
@@ -112,7 +112,7 @@ def _ways(dfa: Dfa, state: int) -> list[tuple[str, int]]:
     return sorted(ways, key=lambda way: (ord(way[0]) >= 0x7F, way[0]))
 
 
-def _spell(dfa: Dfa, state: int, size: int) -> str:
+def spelling(dfa: Dfa, state: int, size: int) -> str:
     """A text of exactly so many characters that is accepted."""
     known, out = lengths(dfa), ""
     for left in range(size - 1, -1, -1):
