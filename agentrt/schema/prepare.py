@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from agentrt.errors import UnsatisfiableSchema
 from agentrt.schema.algebra.emptiness import is_empty
 from agentrt.schema.limits import locate, spend
+from agentrt.schema.machine.states import InObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,13 +55,17 @@ def prepare(machine: Machine) -> None:
 
 
 def warm(machine: Machine) -> None:
-    """Works out how values begin, the outermost first, for a bounded time: masks ask that wherever
-    a key ends. It changes no mask, only what is left to do for the first of them."""
+    """Works out how values begin, and the trees of names, the outermost first, for a bounded time:
+    masks ask that wherever a key begins or ends. It changes no mask, only what is left to do for
+    the first of them."""
     until = perf_counter() + _WARM_SECONDS
     seen, frontier = {machine.root}, deque([machine.root])
     while frontier and perf_counter() < until:
         expr = frontier.popleft()
-        machine.openings(expr)
+        for states in machine.openings(expr).values():
+            for state in states:
+                if isinstance(state, InObject):
+                    _ = state.node.tree
         for child in children(machine.space.normal(expr)):
             if child not in seen:
                 seen.add(child)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +12,10 @@ from jsonschema import Draft202012Validator
 
 from agentrt.errors import SchemaTooLarge, UnsatisfiableSchema
 from agentrt.schema import Vocabulary, compile_regex, compile_schema
+from agentrt.schema.machine import new_names, shortest
+from agentrt.schema.regex.dfa import Dfa
 from agentrt.schema.tokens.costs import Costs
+from agentrt.schema.values.strings import Strings
 
 ONLY_UNNAMED = {
     "type": "object",
@@ -96,6 +100,37 @@ def test_items_that_are_alike_are_counted_at_once(vocabulary: Vocabulary) -> Non
     assert json.loads(matcher.text) == ["", *[0] * 1_999]
 
 
+def test_free_names_are_gone_through_once(
+    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, some_names = list[str](), new_names.some_names
+
+    def counted(*asked: Any) -> Iterator[str]:
+        for name in some_names(*asked):
+            read.append(name)
+            yield name
+
+    monkeypatch.setattr(new_names, "some_names", counted)
+    schema = {"type": "object", "minProperties": 300, "properties": {"a": {}, "c": {}}}
+    matcher = compile_schema(schema, vocabulary, key_order="any").matcher(jump=False)
+    for byte in b'{"b":0,"d":0,':
+        matcher.accept(byte)
+    for token in matcher.shortest_close:
+        matcher.accept(token)
+    assert len(json.loads(matcher.text)) == 300
+    assert len(read) < 10 * 300  # by going through them for each member anew: 300 * 300 / 2
+
+
+def test_names_taken_are_passed_over() -> None:
+    free = new_names.NewNames(Strings(None, 1))
+    assert free.free({"aa", "b"}) == free.free({"aa", "b"})
+    taken, found = {"aa", "b"}, list[str]()
+    while len(found) < 4:
+        found.append(free.free(taken) or "")
+        taken.add(found[-1])
+    assert found == ["a", "c", "d", "e"]
+
+
 @pytest.mark.parametrize("keyword", ["contains", "properties"])
 def test_a_short_value_is_found_beside_deep_ones(keyword: str, vocabulary: Vocabulary) -> None:
     schema: Any = {"type": "integer"}
@@ -118,6 +153,44 @@ def test_long_texts_cost_the_fewest_tokens_that_spell_them() -> None:
             assert costs.of(text) == len(vocabulary.segment(text))
     with pytest.raises(ValueError, match="no tokens of the vocabulary spell"):
         costs.of(b"a" * 500 + b"x")
+
+
+def test_what_spells_a_long_text_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = [*(bytes([c]) for c in b"abcdef"), b"ab", b"cab", b"fed"]
+    vocabulary = Vocabulary([*tokens, None], [len(tokens)])
+    costs, looked, prefixes = Costs(vocabulary), list[int](), vocabulary.trie.prefixes
+    middle = bytes(random.Random(0).choices(b"abcdef", k=2000))
+
+    def counted(text: bytes, start: int) -> Iterator[tuple[int, int]]:
+        looked.append(start)
+        return prefixes(text, start)
+
+    texts = [middle, b"ab" + middle + b"a", middle[1:] + b"fe"]
+    wanted = [len(vocabulary.segment(text)) for text in texts]
+    monkeypatch.setattr(vocabulary.trie, "prefixes", counted)
+    assert [costs.of(text) for text in texts] == wanted
+    assert len(looked) <= 6**3 + 6**2 + 6  # as many as there are texts of the longest token's size
+
+
+def test_a_long_end_is_found_once_for_the_tokens_that_lead_to_it(
+    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spelled, spell = list[int](), shortest.spelling
+
+    def counted(dfa: Dfa, state: int, size: int) -> str:
+        spelled.append(size)
+        return spell(dfa, state, size)
+
+    monkeypatch.setattr(shortest, "spelling", counted)
+    pattern = {"type": "string", "pattern": "^(ab)+$", "minLength": 150}
+    matcher = compile_schema(pattern, vocabulary).matcher(jump=False)
+    matcher.accept(ord('"'))
+    least = compile_schema(pattern, vocabulary).min_tokens
+    for _ in range(2):
+        assert matcher.next(least).mask.any()
+        matcher.accept(ord("a"))
+        matcher.accept(ord("b"))
+    assert len(spelled) == len(set(spelled)) > 0
 
 
 def test_forced_text_is_told_ahead_a_piece_at_a_time(vocabulary: Vocabulary) -> None:

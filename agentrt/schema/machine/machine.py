@@ -168,9 +168,10 @@ class Machine:
         return current
 
     def may_end(self, configuration: Configuration) -> bool:
-        return any(
-            isinstance(frame.state, at.Done) or self._ends(frame) for frame in configuration.frames
-        )
+        for frame in configuration.frames:
+            if isinstance(frame.state, at.Done) or self._ends(frame):
+                return True
+        return False
 
     def is_done(self, configuration: Configuration) -> bool:
         """Whether nothing may follow."""

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from itertools import count, islice
+from itertools import count
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from agentrt.schema.values.strings import Strings
 
 
-def new_name(names: Strings, taken: frozenset[str], begun: str = "", state: int = 0) -> str | None:
-    """One that is not taken and begins so, which leads to this state of the automaton."""
-    # a name may come twice, as one of its kind and as one of all
-    some = islice(_some_names(names, begun, state), 2 * len(taken) + 64)
-    return next((name for name in some if name not in taken), None)
+class NewNames:
+    """The names of a class that begin so, which leads to this state of the automaton: the next that
+    is not taken, again and again while more are, without going through those before it anew."""
+
+    def __init__(self, names: Strings, begun: str = "", state: int = 0) -> None:
+        self._some = some_names(names, begun, state)
+        self._read = 0
+        self._last: str | None = None
+
+    def free(self, taken: Collection[str]) -> str | None:
+        """One not taken, None where none is found; what was taken before has to be still."""
+        # a name may come twice, as one of its kind and as one of all
+        most = 2 * len(taken) + 64
+        while self._last is None or self._last in taken:
+            if self._read == most:
+                return None
+            self._last = next(self._some, None)
+            if self._last is None:
+                return None
+            self._read += 1
+        return self._last
 
 
-def _some_names(names: Strings, begun: str, state: int) -> Iterator[str]:
+def some_names(names: Strings, begun: str, state: int) -> Iterator[str]:
     """Names of a class that begin so, short ones first, as many as are asked for."""
     if names.dfa is None:
         for number in count():

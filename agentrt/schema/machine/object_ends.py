@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agentrt.schema.algebra.objects import bits
 from agentrt.schema.cache import Cache
 from agentrt.schema.machine import states as at
-from agentrt.schema.machine.new_names import new_name
+from agentrt.schema.machine.new_names import NewNames
 from agentrt.schema.machine.shortest import LONGEST, shortest_text, written
 
 if TYPE_CHECKING:
@@ -39,49 +39,53 @@ class ObjectEnds:
         bare = state._replace(others=_NONE)
         found = self._known.get(bare)
         if found is None:
-            text, last = self._end(bare)
-            found = text, bool(last.others)
+            found = self._end(bare)
             if not self.closing.is_within:  # inside a recursion it may not be the shortest
                 self._known.keep(bare, found)
         text, writes_names = found
         return self._end(state)[0] if writes_names and state.others else text
 
-    def _end(self, state: at.InObject) -> tuple[bytes | None, at.InObject]:
-        """What completes an object, and the state before its end."""
+    def _end(self, state: at.InObject) -> tuple[bytes | None, bool]:
+        """What completes an object, and whether it writes names that are not known."""
         parts, size = list[bytes](), (state.node.plan.shape.lo - state.members) * LEAST_MEMBER
+        names = _Names(state)
         while size <= LONGEST:
             if state.phase != "next" and self.machine.members.may_end(state):
-                return b"".join((*parts, b"}")), state
+                return b"".join((*parts, b"}")), names.some
             if state.phase == "after":
                 parts.append(self.closing.comma)
-            best = self._best_member(state)
+            best = self._best_member(state, names)
             if best is None:
-                return None, state
-            text, state = best
+                return None, names.some
+            name, text, state = best
+            names.take(name)
             parts.append(text)
             size += len(text) - LEAST_MEMBER
-        return None, state
+        return None, names.some
 
-    def _best_member(self, state: at.InObject) -> tuple[bytes, at.InObject] | None:
+    def _best_member(
+        self, state: at.InObject, names: _Names
+    ) -> tuple[str, bytes, at.InObject] | None:
         plan = state.node.plan
         missing = plan.missing(state.seen)
-        members: list[tuple[int, bytes, at.InObject]] = []
-        for key, value, following in self._members(state, missing):
+        members: list[tuple[int, bytes, at.InObject, str]] = []
+        for name, value, following in self._members(state, missing, names):
             text = self.closing.value(value)
             if text is not None:
                 progress = (following.met & ~state.met).bit_count()
-                members.append((-progress, key + self.closing.colon + text, following))
-        if plan.all_some & ~state.met and not any(progress for progress, _, _ in members):
+                text = _quoted(name) + self.closing.colon + text
+                members.append((-progress, text, following, name))
+        if plan.all_some & ~state.met and not any(progress for progress, *_ in members):
             # no other member brings one nearer that meets a rule
             members = [member for member in members if member[2].seen & missing]
         if not members:
             return None
-        _, text, following = min(members, key=lambda m: (m[0], len(m[1]), m[1]))
-        return text, following
+        _, text, following, name = min(members, key=lambda m: (m[0], len(m[1]), m[1]))
+        return name, text, following
 
     def _members(
-        self, state: at.InObject, missing: int
-    ) -> Iterator[tuple[bytes, Expr, at.InObject]]:
+        self, state: at.InObject, missing: int, names: _Names
+    ) -> Iterator[tuple[str, Expr, at.InObject]]:
         """The members that may come next: only those that must, if some must and no rule pends."""
         machine, plan = self.machine, state.node.plan
         pending = plan.all_some & ~state.met
@@ -90,14 +94,14 @@ class ObjectEnds:
         # all of these come, in whichever order
         for i in bits(must & -must or allowed):
             for value, following in machine.members.after_known(state, i):
-                yield _quoted(plan.names[i]), value, following
+                yield plan.names[i], value, following
         if must:
             return
-        for number, cls in enumerate(plan.usable_classes):
-            name = new_name(cls.names, state.node.names | state.others)
+        for number, name in enumerate(names.free()):
             if name is not None:
-                for value, following in machine.members.after_other(state, number, name):
-                    yield _quoted(name), value, following
+                # that it is taken then is noted once it is chosen, and not in each of many states
+                for value, following in machine.members.after_other(state, number, None):
+                    yield name, value, following
 
     def keys(
         self, state: object, parents: Configuration
@@ -137,12 +141,32 @@ class ObjectEnds:
             assert following is not None
             within, rest = following, rest + bytes([byte])
             begun += chr(found) if isinstance(found, int) else ""
-        name = new_name(
-            state.automaton.strings, state.node.names | parent.others, begun, within.dfa
-        )
+        names = NewNames(state.automaton.strings, begun, within.dfa)
+        name = names.free(state.node.names | parent.others)
         if name is None:
             return None
         return name, rest + written(state.automaton, name[len(begun) :]) + b'"'
+
+
+class _Names:
+    """The names taken while an object is ended, and those that are still free."""
+
+    def __init__(self, state: at.InObject) -> None:
+        self._taken = {*state.node.names, *state.others}
+        self._first = len(self._taken)
+        self._classes = [NewNames(cls.names) for cls in state.node.plan.usable_classes]
+
+    @property
+    def some(self) -> bool:
+        """Whether any was taken that is not known."""
+        return len(self._taken) > self._first
+
+    def free(self) -> list[str | None]:
+        """A free name of each class, None where there is none."""
+        return [names.free(self._taken) for names in self._classes]
+
+    def take(self, name: str) -> None:
+        self._taken.add(name)
 
 
 def _quoted(name: str) -> bytes:

@@ -61,7 +61,7 @@ def _string(text: StringText, state: Within) -> bytes | None:
                 break
         else:
             return None
-    rest = _characters(text, state)
+    rest = _characters(text.dfa, state.dfa, state.lo, state.hi)
     if rest is None:
         return None
     closing = b'"' if text.codec.json else b""
@@ -75,18 +75,21 @@ def written(text: StringText, characters: str) -> bytes:
     return json.dumps(characters, ensure_ascii=text.codec.ascii_only)[1:-1].encode()
 
 
-def _characters(text: StringText, state: Within) -> str | None:
-    if state.lo > LONGEST:
+@lru_cache(maxsize=512)
+def _characters(dfa: Dfa | None, state: int, lo: int, hi: int | None) -> str | None:
+    """A shortest text of the automaton from a state on, of `lo` to `hi` characters. Kept, as many
+    tokens lead to one place."""
+    if lo > LONGEST:
         return None
-    if text.dfa is None:
-        return "a" * state.lo
-    if state.lo == 0:
-        return _nearest(text.dfa, state.dfa, state.hi)
-    known = lengths(text.dfa)
-    bound = state.hi if state.hi is not None else state.lo + 2 * len(known.layers) + 1
-    for size in range(state.lo, bound + 1):
-        if known.within(size, size) >> state.dfa & 1:
-            return _spell(text.dfa, state.dfa, size)
+    if dfa is None:
+        return "a" * lo
+    if lo == 0:
+        return _nearest(dfa, state, hi)
+    known = lengths(dfa)
+    bound = hi if hi is not None else lo + 2 * len(known.layers) + 1
+    for size in range(lo, bound + 1):
+        if known.within(size, size) >> state & 1:
+            return spelling(dfa, state, size)
     return None
 
 
@@ -94,27 +97,27 @@ def _nearest(dfa: Dfa, state: int, hi: int | None) -> str | None:
     """A shortest text that is accepted, of at most `hi` characters."""
     if not dfa.ends_within(state, hi):
         return None
-    samples, out = _samples(dfa), ""
-    for left in range(dfa.distances[state] - 1, -1, -1):
-        row = dfa.rows[state]
-        ways = [(samples[c], t) for c, t in enumerate(row) if dfa.distances.get(t) == left]
-        character, state = _easiest(ways)
+    out, distances = "", dfa.distances
+    for left in range(distances[state] - 1, -1, -1):
+        character, state = next(way for way in _ways(dfa, state) if distances.get(way[1]) == left)
         out += character
     return out
 
 
-def _easiest(ways: list[tuple[str, int]]) -> tuple[str, int]:
-    return min(ways, key=lambda way: (ord(way[0]) >= 0x7F, way[0]))
+@lru_cache(maxsize=2048)
+def _ways(dfa: Dfa, state: int) -> list[tuple[str, int]]:
+    """A character of each class and where it leads, the easiest first."""
+    samples = _samples(dfa)
+    ways = [(samples[cls], target) for cls, target in dfa.ways(state)]
+    return sorted(ways, key=lambda way: (ord(way[0]) >= 0x7F, way[0]))
 
 
-def _spell(dfa: Dfa, state: int, size: int) -> str:
+def spelling(dfa: Dfa, state: int, size: int) -> str:
     """A text of exactly so many characters that is accepted."""
     known, out = lengths(dfa), ""
-    samples = _samples(dfa)
     for left in range(size - 1, -1, -1):
         alive = known.within(left, left)
-        ways = [(samples[c], t) for c, t in enumerate(dfa.rows[state]) if alive >> t & 1]
-        character, state = _easiest(ways)
+        character, state = next(way for way in _ways(dfa, state) if alive >> way[1] & 1)
         out += character
     return out
 

@@ -101,4 +101,5 @@ class Expect(NamedTuple):
 
 def bare(state: object) -> object:
     """A state without the spaces before it."""
-    return state.inner if isinstance(state, Spaces | Expect) else state
+    # not as a union: that would be made anew each time
+    return state.inner if isinstance(state, (Spaces, Expect)) else state

@@ -6,7 +6,7 @@ every state that a step gives, the text can be completed.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from agentrt.schema.machine.codec import CLOSE, Codec, Pending
@@ -114,10 +114,15 @@ class StringText:
             self._few[state.dfa] = self._first_bytes(state.dfa)
         return self._few[state.dfa]
 
+    @cached_property
+    def _first(self) -> tuple[frozenset[int] | None, ...]:
+        assert self.dfa is not None
+        return _first_bytes(self.dfa.alphabet)
+
     def _first_bytes(self, state: int) -> frozenset[int] | None:
         dfa = self.dfa
         assert dfa is not None
-        first = _first_bytes(dfa.alphabet)
+        first = self._first
         out: set[int] = {0x22, 0x5C} if self.codec.json else set()
         for cls, target in enumerate(dfa.rows[state]):
             if target in dfa.live:

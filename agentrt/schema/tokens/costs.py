@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agentrt.schema.cache import Cache
+
 if TYPE_CHECKING:
     from agentrt.schema.tokens.vocabulary import Vocabulary
 
 TOO_DEAR = 1 << 30
 _MOST_KEPT = 50_000
 _LONGEST_KEPT = 400
+_MOST_PLACES = 20_000
 
 
 class Costs:
@@ -23,6 +26,7 @@ class Costs:
         self._vocabulary = vocabulary
         self._known: dict[bytes, int] = {b"": 0}
         self._long, self._by_length = b"", [0]
+        self._sizes: Cache[bytes, tuple[int, ...]] = Cache(_MOST_PLACES)
 
     def of(self, text: bytes) -> int:
         """How many tokens. Raises ValueError where none spell it."""
@@ -49,9 +53,17 @@ class Costs:
         """By those of its ends that are ends of the last long text as well."""
         costs = self._by_length[: _shared_end(self._long, text) + 1]
         trie, size = self._vocabulary.trie, len(text)
+        longest = trie.longest
         for at in range(size - len(costs), -1, -1):
-            ends = (costs[size - end] for end, _ in trie.prefixes(text, at))
-            costs.append(min(min(ends, default=TOO_DEAR) + 1, TOO_DEAR))
+            # what may come there is much the same everywhere in what goes on alike
+            ahead = text[at : at + longest]
+            sizes = self._sizes.get(ahead)
+            if sizes is None:
+                found = tuple([end for end, _ in trie.prefixes(ahead, 0)])
+                sizes = self._sizes.keep(ahead, found)
+            left = size - at
+            least = min([costs[left - length] for length in sizes], default=TOO_DEAR)
+            costs.append(min(least + 1, TOO_DEAR))
         self._long, self._by_length = text, costs
         return costs[size]
 

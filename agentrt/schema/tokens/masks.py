@@ -72,20 +72,19 @@ class Masks:
 
     def _inside(self, configuration: Configuration) -> tuple[list[Base], list[int]]:
         """Masks, and further tokens, that a configuration can go on with."""
-        frames = configuration.frames
         bases: list[Base] = []
         tokens: list[int] = []
+        strings = [frame for frame in configuration.frames if self.is_string(frame.state)]
         # what stays within one of several strings stays within one that may go on in any way
-        covering = [self._covers(frame.state) for frame in frames]
-        covered = any(covering)
-        for frame, covers in zip(frames, covering, strict=True):
-            if covers:
-                bases += self._in_string(frame, tokens)
-            elif covered and isinstance(frame.state, at.InKnownKey):
-                self.names.known_ends(self.vocabulary.trie.quoting, frame, tokens)
-            elif not self.is_string(frame.state):
-                self._from(self.vocabulary.trie.root, frame, tokens)
-            elif covered:
+        several = len(configuration.frames) > 1
+        covering = [frame for frame in strings if several and self._covers(frame.state)]
+        for frame in configuration.frames:
+            if frame not in strings:
+                if covering and isinstance(frame.state, at.InKnownKey):
+                    self.names.known_ends(self.vocabulary.trie.quoting, frame, tokens)
+                else:
+                    self._from(self.vocabulary.trie.root, frame, tokens)
+            elif covering and frame not in covering:
                 self._end_string(frame, tokens)
             else:
                 bases += self._in_string(frame, tokens)
@@ -180,10 +179,9 @@ class Masks:
             and state.text.few(state.at) is None
         )
 
-    def _covers(self, state: object) -> bool:
+    @staticmethod
+    def _covers(state: object) -> bool:
         """Whether whatever may come next within a string may come within this one."""
-        if not self.is_string(state):
-            return False
         text, within = text_of(state)
         return text.covers(within)
 
@@ -246,8 +244,9 @@ def _less(mask: np.ndarray, tokens: Collection[int]) -> np.ndarray:
 
 def text_of(state: object) -> tuple[StringText, Within]:
     """The string that a state is in, and where."""
-    assert isinstance(state, at.InText | at.InOtherKey)
-    text = state.automaton if isinstance(state, at.InOtherKey) else state.text
-    assert isinstance(text, StringText)
+    if isinstance(state, at.InOtherKey):
+        return state.automaton, state.at
+    assert isinstance(state, at.InText)
+    assert isinstance(state.text, StringText)
     assert isinstance(state.at, Within)
-    return text, state.at
+    return state.text, state.at

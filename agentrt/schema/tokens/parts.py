@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from agentrt.schema.cache import Cache
 from agentrt.schema.machine import states as at
 from agentrt.schema.machine.keys import AtName
+from agentrt.schema.machine.texts import StringText
 from agentrt.schema.tokens.entries import NameEntries, OtherEntries
 from agentrt.schema.tokens.walk import onward, shared
 
@@ -24,13 +25,15 @@ if TYPE_CHECKING:
     from agentrt.schema.machine.codec import Pending
     from agentrt.schema.machine.keys import NameTree
     from agentrt.schema.machine.machine import Machine
-    from agentrt.schema.machine.texts import StringText, Within
+    from agentrt.schema.machine.texts import Within
     from agentrt.schema.tokens.trie import Node, Trie
 
 _QUOTE, _COMMA, _COLON, _ARRAY_END, _OBJECT_END = 0x22, 0x2C, 0x3A, 0x5D, 0x7D
 _SPACES = b" \t\n\r"
 _NONE: frozenset[str] = frozenset()
 _MOST_KEPT = 50_000
+_SPACED = (at.Start, at.BeforeColon, at.InObject, at.InArray)
+"""Where white space may stand."""
 
 
 class Part:
@@ -59,6 +62,8 @@ class Ends:
 
     def part(self, trie: Trie) -> Part:
         nodes = [n for n in self.nodes if n.children]
+        if len(nodes) < 2:
+            return Part(self.tokens, tuple(nodes))
         if trie.root not in nodes:
             merged = trie.merged(nodes)
             return Part(self.tokens, () if merged is None else (merged,))
@@ -73,6 +78,7 @@ class Parts:
     def __init__(self, machine: Machine, trie: Trie) -> None:
         self.machine = machine
         self.trie = trie
+        self._free = machine.options.whitespace == "free"
         self._known: Cache[tuple[int, object], Part] = Cache(_MOST_KEPT)
         self._names: Cache[tuple[int, NameTree, int, Pending | None], NameEntries]
         self._names = Cache(_MOST_KEPT)
@@ -91,15 +97,14 @@ class Parts:
                 self._spaces(node, state.inner, state.spaces + 1, ends)
                 self._solid(node, state.inner, ends)
             else:
-                if isinstance(state, at.Start | at.BeforeColon | at.InObject | at.InArray):
+                if self._free and isinstance(state, _SPACED):
                     self._spaces(node, state, 1, ends)
                 self._solid(node, state, ends)
             found = self._known.keep(key, ends.part(self.trie))
         return found
 
     def _spaces(self, node: Node, inner: object, count: int, ends: Ends) -> None:
-        options = self.machine.options
-        if options.whitespace != "free" or count > options.max_spaces:
+        if not self._free or count > self.machine.options.max_spaces:
             return
         for byte in _SPACES:
             child = node.children.get(byte)
@@ -149,16 +154,18 @@ class Parts:
                     ends.add(self.of(child, state))
 
     def _in_text(self, node: Node, state: at.InText, ends: Ends) -> None:
-        text = state.text
+        text, tokens, nodes = state.text, ends.tokens, ends.nodes
+        quoted = isinstance(text, StringText) and text.codec.json  # it may end when it is closed
         stack: list[tuple[Node, object]] = [(node, state.at)]
         while stack:
             node, within = stack.pop()
-            if text.may_end(within):
-                ends.nodes.append(node)
+            if not quoted and text.may_end(within):
+                nodes.append(node)
             for child, following in onward(node, text, within):
-                ends.tokens.extend(child.tokens)
+                if child.tokens:
+                    tokens.extend(child.tokens)
                 if text.is_closed(following):
-                    ends.nodes.append(child)
+                    nodes.append(child)
                 elif child.children:
                     stack.append((child, following))
 

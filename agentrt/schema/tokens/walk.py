@@ -8,7 +8,7 @@ from agentrt.schema.machine.digits import NumberText
 from agentrt.schema.machine.texts import LiteralText, StringText, TextAutomaton, Within
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable
 
     from agentrt.schema.tokens.trie import Node
 
@@ -16,12 +16,14 @@ _NUMERIC = frozenset(b"0123456789+-.eE")
 _FEW = 3
 
 
-def onward(node: Node, text: TextAutomaton, within: object) -> Iterator[tuple[Node, object]]:
+def onward(node: Node, text: TextAutomaton, within: object) -> list[tuple[Node, object]]:
     """The children of a node that a text can go on to, and where it then stands."""
-    for byte, child in reachable(node, text, within):
-        following = text.step(within, byte)
-        if following is not None:
-            yield child, following
+    step = text.step
+    return [
+        (child, following)
+        for byte, child in reachable(node, text, within)
+        if (following := step(within, byte)) is not None
+    ]
 
 
 def reachable(node: Node, text: TextAutomaton, within: object) -> Iterable[tuple[int, Node]]:
@@ -42,16 +44,11 @@ def _next_bytes(text: TextAutomaton, within: object) -> Collection[int] | None:
     return _NUMERIC if isinstance(text, NumberText) else None
 
 
-def shared(node: Node, few: Collection[int] | None) -> Iterator[tuple[int, Node]]:
+def shared(node: Node, few: Collection[int] | None) -> Iterable[tuple[int, Node]]:
     """The children by bytes that may come next."""
     children = node.children
     if few is None:
-        yield from children.items()
-        return
+        return children.items()
     if len(children) < len(few):
-        yield from [item for item in children.items() if item[0] in few]
-        return
-    for byte in few:
-        child = children.get(byte)
-        if child is not None:
-            yield byte, child
+        return [item for item in children.items() if item[0] in few]
+    return [(byte, children[byte]) for byte in few if byte in children]
