@@ -64,13 +64,13 @@ class Recording:
         kernels: Kernels | None = None,
     ) -> Model:
         """The model that replays it. `products` and `kernels` may trade exact bits for speed."""
-        kernels = kernels or TorchKernels()
         with torch.inference_mode():
             decoder = GraphDecoder(
-                self.early if kernels.rows_are_apart else self.graph,
+                self.graph,
+                early=self.early,
                 constants={name: t.to(device) for name, t in self.constants.items()},
                 products={group.key: products(group.to(device)) for group in self.groups},
-                kernels=kernels,
+                kernels=kernels or TorchKernels(),
                 device=device,
             )
         return Model(decoder, spec=self.spec, layers=self.layers, dtype=self.dtype, device=device)
