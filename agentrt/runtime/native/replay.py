@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 MOST_TOKENS = 512
 """Of more, the kernels take so long that the time between them does not matter."""
-_MOST_RECORDED = 8  # sizes of which no three lie on a line: then no more are tried
+_MOST_RECORDED = 8  # sizes of several tokens, of which no three lie on a line: then it is given up
+_MOST_ALONE = 16  # sizes that have a list of their own
 
 
 class Replayed:
@@ -66,7 +67,7 @@ class Replayed:
             calls = self._general
         if calls is not None and calls.made_ready(sizes):
             return calls.replay(inputs)
-        if len(self._alone) == _MOST_RECORDED:
+        if len(self._alone) == _MOST_ALONE:
             return self._function(sizes, *inputs)
         return self._record(sizes, inputs)
 
@@ -86,10 +87,16 @@ class Replayed:
             line = _line(first, second, last)
             if line is not None:
                 self._general = CallList(self._kernels, last.form, *line)
-                self._alone = {s: calls for s, calls in self._alone.items() if s[0] == 1}
-                self._recorded.clear()
+                self._keep_one_token()
                 return
         self._recorded[sizes] = last
+        if len(self._recorded) == _MOST_RECORDED:
+            self._given_up.add(True)
+            self._keep_one_token()
+
+    def _keep_one_token(self) -> None:
+        self._alone = {s: calls for s, calls in self._alone.items() if s[0] == 1}
+        self._recorded.clear()
 
 
 def _line(a: Recording, b: Recording, c: Recording) -> tuple[Int64Array, Int64Array] | None:
