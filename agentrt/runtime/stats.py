@@ -67,6 +67,7 @@ class Meter:
 
     def read(self, scheduler: Scheduler, cache: RadixCache, pool: SlotPool) -> RuntimeStats:
         """The figures as they stand."""
+        scheduled = scheduler.stats
         return RuntimeStats(
             running=scheduler.running,
             waiting=scheduler.waiting,
@@ -76,10 +77,10 @@ class Meter:
             steps=self._steps,
             finished=self._finished,
             usage=self._usage,
-            computed_tokens=scheduler.stats.computed_tokens,
+            computed_tokens=scheduled.computed_tokens,
             output_tokens=self._output_tokens,
             evicted_tokens=cache.stats.evicted,
-            retractions=scheduler.stats.retractions,
+            retractions=scheduled.retractions,
             tokens_per_s=self._tokens_per_s,
         )
 

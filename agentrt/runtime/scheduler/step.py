@@ -140,12 +140,12 @@ class Step:
 
     def _admit(self, *, above: int | None = None) -> None:
         """Lets waiting requests in while there is budget and room for what they may grow to."""
-        config, running = self.books.config, self.books.running
+        config, running, waiting = self.books.config, self.books.running, self.books.waiting
         choose = CHOOSE[config.policy]
-        while self.budget > 0 and len(running) < config.most_running:
+        while waiting and self.budget > 0 and len(running) < config.most_running:
             if running and self._is_full():
                 return
-            request = self.books.waiting.choose(choose, above=above)
+            request = waiting.choose(choose, above=above)
             if request is None or not self._try(request):
                 return
 
