@@ -60,13 +60,12 @@ class ArrayEnds:
             if best is None:
                 return None, state
             text, following = best
-            again = _alike_to_come(following)
+            again, following = self._repeated(state, following)
             size += (len(text) - 1) * (1 + again)
             if size > LONGEST:
                 return None, state
             first = self.closing.comma + text if state.phase == "after" else text
             parts += [first, *[self.closing.comma + text] * again]
-            following = following._replace(position=following.position + again)
             state = self._seeing(following, text) if following.unread else following
         return b"".join((*parts, b"]")), state
 
@@ -98,6 +97,33 @@ class ArrayEnds:
         _, text, following = min(ways, key=lambda way: (len(way[1]), way[1]))
         return text, following
 
+    def _repeated(self, state: at.InArray, following: at.InArray) -> tuple[int, at.InArray]:
+        """How often the best item comes again, and the state after that: as long as no rule that it
+        counts for has enough, or nothing but their number is short, no other becomes better."""
+        plan, counts = state.node.plan, following.counts
+        if plan.unique or following.position <= plan.uniform_from:
+            return 0, following
+        added = [after - n for after, n in zip(counts, state.counts, strict=True)]
+        short = [
+            rule.lo - after
+            for rule, after, one in zip(plan.contains, counts, added, strict=True)
+            if one and after <= rule.lo
+        ]
+        if any(added) and not short:
+            return 0, following
+        again = min(short) if short else max(0, plan.lo - following.position)
+        counts = tuple(n + again * one for n, one in zip(counts, added, strict=True))
+        position = following.position + again
+        if plan.hi is None:
+            position = min(position, state.node.uniform_from + 1)
+        is_over = any(
+            rule.hi is not None and n > rule.hi
+            for rule, n in zip(plan.contains, counts, strict=True)
+        )
+        if is_over or not plan.completable(position, counts):
+            return 0, following
+        return again, following._replace(position=position, counts=counts)
+
     def _longest(self, state: at.InArray) -> bytes:
         """Of the ways for one more item to be, that whose shortest is longest."""
         return max(self._ways(state, state.position), key=len, default=b"")
@@ -113,11 +139,3 @@ class ArrayEnds:
         """The state with an item among those that were seen."""
         value = consts.one_of(self.machine.space, [json.loads(text)], "")
         return state._replace(seen=tuple(sorted({*state.seen, value})), unread=False)
-
-
-def _alike_to_come(state: at.InArray) -> int:
-    """How many items must still come that are as the last: where all are alike, and none counts."""
-    plan = state.node.plan
-    if plan.unique or plan.contains or state.position <= plan.uniform_from:
-        return 0
-    return max(0, plan.lo - state.position)
