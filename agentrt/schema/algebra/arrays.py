@@ -11,6 +11,8 @@ from agentrt.errors import SchemaError, SchemaTooLarge
 from agentrt.schema.limits import current_pointer, is_compiling, spend
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from agentrt.schema.algebra.objects import NonEmpty
     from agentrt.schema.algebra.shapes import ArrayShape
     from agentrt.schema.algebra.space import Expr, Space
@@ -129,18 +131,43 @@ class ArrayPlan:
         return index if self.hi is not None else min(index, max(self.uniform_from, self.lo)), counts
 
     def _search(self, start: Place) -> bool:
-        index, counts = start
-        short = self._short(counts)
-        if max(*short, self.lo - index) > _MOST_STEPS:
+        """Depth first over what the counts can come to, what leaves least to come before others.
+        What is too much to try is refused; while generating it is not begun."""
+        if max(*self._short(start[1]), self.lo - start[0]) > _MOST_STEPS:
             raise SchemaTooLarge(
                 current_pointer(),
                 f"contains with bounds beyond {_MOST_STEPS} items is too long to plan",
                 "use smaller minContains or minItems",
             )
-        is_room = self.hi is None or index + sum(short) <= self.hi
-        if is_room and index >= self.uniform_from and self._are_apart:
-            return True
-        return self._tried(start)
+        path, met, tries = [(start, self._following(start))], {start}, 0
+        while path and tries <= _MOST_TRIES:
+            place, following = path[-1]
+            if self.may_end(*place) or self._known.get(place) or self._is_plain(place):
+                self._known.update((place, True) for place, _ in path)
+                return True
+            found = next((p for p in following if p not in met and self._known.get(p, True)), None)
+            if found is None:
+                path.pop()
+                continue
+            spend()
+            tries += len(self.ways(found[0]))
+            met.add(found)
+            path.append((found, self._following(found)))
+        if path and is_compiling():
+            raise SchemaTooLarge(
+                current_pointer(),
+                "whether its rules that count items (contains) can be met together was not told in "
+                f"{_MOST_TRIES:,} tries",
+                "drop maxContains, lower it, or have fewer rules count the same items",
+            )
+        self._known.update(dict.fromkeys(met, False))
+        return False
+
+    def _is_plain(self, place: Place) -> bool:
+        """Whether it can be finished by what is needed for one rule after the other."""
+        index, counts = place
+        is_room = self.hi is None or index + sum(self._short(counts)) <= self.hi
+        return is_room and index >= self.uniform_from and self._are_apart
 
     def _short(self, counts: Counts) -> list[int]:
         """How many items each rule still needs."""
@@ -159,41 +186,11 @@ class ArrayPlan:
             if c.lo
         )
 
-    def _tried(self, start: Place) -> bool:
-        """Depth first over what the counts can come to, what leaves least to come before others.
-        What is too much to try is refused; while generating it is not begun."""
-        path, met, tries = [(start, iter(self._following(start)))], {start}, 0
-        while path:
-            place, following = path[-1]
-            if self.may_end(*place) or self._known.get(place):
-                self._known.update((place, True) for place, _ in path)
-                return True
-            found = next((p for p in following if p not in met and self._known.get(p, True)), None)
-            if found is None:
-                path.pop()
-                continue
-            spend()
-            tries += len(self.ways(found[0]))
-            if tries > _MOST_TRIES:
-                if is_compiling():
-                    raise SchemaTooLarge(
-                        current_pointer(),
-                        f"whether its rules that count items (contains) can be met together was "
-                        f"not told in {_MOST_TRIES:,} tries",
-                        "drop maxContains, lower it, or have fewer rules count the same items",
-                    )
-                break
-            met.add(found)
-            path.append((found, iter(self._following(found))))
-        self._known.update(dict.fromkeys(met, False))
-        return False
-
-    def _following(self, place: Place) -> list[Place]:
+    def _following(self, place: Place) -> Iterator[Place]:
         """Where one more item leads, what leaves least to come and uses least up first."""
         index, counts = place
-        left = None if self.hi is None else self.hi - index
-        if left is not None and left < max(1, *self._short(counts)):
-            return []
+        if self.hi is not None and self.hi - index < max(1, *self._short(counts)):
+            return
         after = {self.after(counts, way) for way in self.ways(index)} - {None}
         found = [self._place(index + 1, counts) for counts in after if counts is not None]
-        return sorted(found, key=lambda place: (sum(self._short(place[1])), sum(place[1]), place))
+        yield from sorted(found, key=lambda p: (sum(self._short(p[1])), sum(p[1]), p))
