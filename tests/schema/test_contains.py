@@ -13,6 +13,7 @@ from agentrt.errors import SchemaTooLarge, UnsatisfiableSchema
 from agentrt.schema import Vocabulary, compile_schema
 from agentrt.schema.algebra import different
 from agentrt.schema.algebra.arrays import ArrayPlan
+from agentrt.schema.machine import items
 from benchmarks.schema_walks import wrong_walks
 
 VALUES = [1, 2, 3, 4, 6, 12]
@@ -96,3 +97,21 @@ def test_items_that_differ_by_place_are_told_apart_once(
         matcher.accept(token)
     assert json.loads(matcher.text) == [*range(60)]
     assert len(asked) < 4 * 60  # of all places for each item: 60 * 60 / 2
+
+
+def test_items_that_differ_are_not_ended_anew_after_each(
+    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, unlike = list[Any](), items.unlike
+
+    def counted(*each: Any) -> Any:
+        asked.append(each)
+        return unlike(*each)
+
+    monkeypatch.setattr(items, "unlike", counted)
+    places = [{"const": i} for i in range(60)]
+    schema = {"type": "array", "uniqueItems": True, "prefixItems": places, "minItems": 60}
+    matcher = compile_schema(schema, vocabulary).matcher(jump=False)
+    matcher.accept(ord("["))
+    assert len(vocabulary.spelled(matcher.shortest_close)) == 60 + 50 + 60
+    assert len(asked) < 10 * 60  # by ending it anew after each item: 60 * 60 / 2

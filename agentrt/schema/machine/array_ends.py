@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agentrt.schema.machine.closing import Closing
 
 _MOST_KEPT = 4096
+_MOST_STEPS_KEPT = 1024
 
 
 class ArrayEnds:
@@ -24,6 +25,7 @@ class ArrayEnds:
         self.closing = closing
         self.machine = closing.machine
         self._known: Cache[at.InArray, tuple[bytes | None, at.InArray]] = Cache(_MOST_KEPT)
+        self._steps: Cache[at.InArray, tuple[bytes, at.InArray]] = Cache(_MOST_STEPS_KEPT)
 
     def of(self, state: at.InArray) -> bytes | None:
         """What ends an array, the item begun being none of those that then come."""
@@ -56,7 +58,7 @@ class ArrayEnds:
         """What ends an array, and the state before its end."""
         parts, size = list[bytes](), 2 * (state.node.plan.lo - state.position)
         while not self._may_end(state):
-            best = self._best_item(state)
+            best = self._best_different(state) if state.node.plan.unique else self._best_item(state)
             if best is None:
                 return None, state
             text, following = best
@@ -66,12 +68,26 @@ class ArrayEnds:
                 return None, state
             first = self.closing.comma + text if state.phase == "after" else text
             parts += [first, *[self.closing.comma + text] * again]
-            state = self._seeing(following, text) if following.unread else following
+            state = following
         return b"".join((*parts, b"]")), state
 
     @staticmethod
     def _may_end(state: at.InArray) -> bool:
         return state.phase != "next" and state.node.plan.may_end(state.position, state.counts)
+
+    def _best_different(self, state: at.InArray) -> tuple[bytes, at.InArray] | None:
+        """The best item where they must differ, and the state with it seen. Kept: the ends from
+        what follows one another in a text go on alike."""
+        place = state._replace(phase="after", unread=False)
+        found = self._steps.get(place)
+        if found is None:
+            best = self._best_item(state)
+            if best is None:
+                return None
+            found = best[0], self._seeing(best[1], best[0])
+            if not self.closing.is_within:
+                self._steps.keep(place, found)
+        return found
 
     def _best_item(self, state: at.InArray) -> tuple[bytes, at.InArray] | None:
         """One that is counted where such are still needed, else the shortest; and the state after
