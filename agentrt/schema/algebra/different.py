@@ -7,7 +7,6 @@ no value or have more than there are items. The rest is refused.
 from __future__ import annotations
 
 from collections import Counter
-from itertools import product
 from typing import TYPE_CHECKING
 
 from agentrt.errors import SchemaError
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from agentrt.schema.algebra.shapes import Values
     from agentrt.schema.algebra.space import Expr, Space
 
+_MOST_LISTED = 10_000
 Seen = tuple["Expr", ...]
 """Sets of one value each: the items so far."""
 
@@ -42,25 +42,64 @@ def enough(plan: ArrayPlan, counts: Counts, seen: Seen = (), begun: Item | None 
     left = plan.lo - len(seen)
     if left <= (begun is not None):
         return True
-    space, uniform = plan.space, plan.uniform_from
+    if plan.is_enough is None:
+        kinds = _kinds(plan)
+        if len(kinds) == 1:
+            return count(plan.space, unlike(plan.space, next(iter(kinds)), seen), left) >= left
+        plan.is_enough = _apart(plan, kinds)
+    # no item takes a value of another kind than its own: what was enough for all of them still is
+    return plan.is_enough
+
+
+def _kinds(plan: ArrayPlan) -> Counter[Expr]:
+    """How many items must come of each kind."""
+    if plan.lo > plan.uniform_from == 0:
+        return Counter({plan.shape.rest: plan.lo})
     alike: dict[Values, Expr] = {}
     kinds: Counter[Expr] = Counter()
-    for i in range(min(len(seen), uniform), min(plan.lo, uniform + 1)):
+    for i in range(min(plan.lo, plan.uniform_from + 1)):
         item = plan.shape.item(i)
-        places = 1 if i < uniform else plan.lo - max(len(seen), uniform)
-        kinds[alike.setdefault(space.normal(item), item)] += places
-    if len(kinds) == 1:
-        return count(space, unlike(space, next(iter(kinds)), seen), left) >= left
-    few = {kind for kind in kinds if count(space, kind, plan.lo) < plan.lo}
-    if not seen and begun is None and _overlap(plan, few, kinds):
+        places = 1 if i < plan.uniform_from else plan.lo - plan.uniform_from
+        kinds[alike.setdefault(plan.space.normal(item), item)] += places
+    return kinds
+
+
+def _apart(plan: ArrayPlan, kinds: Counter[Expr]) -> bool:
+    """Whether each kind has enough values, and none that another has too if they are few."""
+    sizes = {kind: count(plan.space, kind, plan.lo) for kind in kinds}
+    few = {kind for kind, size in sizes.items() if size < plan.lo}
+    if _overlap(plan, few, kinds):
         return _untold("uniqueItems over a few values that differ by position is not told apart")
-    return all(count(space, unlike(space, kind, seen), kinds[kind]) >= kinds[kind] for kind in few)
+    return all(sizes[kind] >= kinds[kind] for kind in few)
 
 
 def _overlap(plan: ArrayPlan, few: Iterable[Expr], kinds: Iterable[Expr]) -> bool:
     """Whether a value of one of the few may be one of another kind."""
-    pairs = product(few, kinds)
+    listed = {kind: _listed(plan.space.normal(kind)) for kind in few}
+    values = Counter(value for each in listed.values() for value in each or ())
+    if any(times > 1 for times in values.values()):
+        return True
+    # those that are listed are told apart by now
+    pairs = [(a, b) for a in listed for b in kinds if not (listed[a] and listed.get(b))]
     return any(a is not b and plan.nonempty(plan.space.all_of((a, b))) for a, b in pairs)
+
+
+def _listed(values: Values) -> set[object] | None:
+    """The values, where they are given one by one and hold no others."""
+    if values.arrays or values.objects:
+        return None
+    literals = zip(("null", "true", "false"), (values.null, values.true, values.false), strict=True)
+    found: set[object] = {("literal", text) for text, is_one in literals if is_one}
+    for numbers in values.numbers:
+        if numbers.points is None:
+            return None
+        found |= numbers.points
+    for strings in values.strings:
+        words = strings.words(_MOST_LISTED)
+        if words is None:
+            return None
+        found.update(words)
+    return found
 
 
 def _counted(plan: ArrayPlan, counts: Counts, seen: Seen, begun: Item | None) -> bool:

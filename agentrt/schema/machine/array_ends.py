@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agentrt.schema.machine.closing import Closing
 
 _MOST_KEPT = 4096
+_MOST_STEPS_KEPT = 1024
 
 
 class ArrayEnds:
@@ -24,6 +25,7 @@ class ArrayEnds:
         self.closing = closing
         self.machine = closing.machine
         self._known: Cache[at.InArray, tuple[bytes | None, at.InArray]] = Cache(_MOST_KEPT)
+        self._steps: Cache[at.InArray, tuple[bytes, at.InArray]] = Cache(_MOST_STEPS_KEPT)
 
     def of(self, state: at.InArray) -> bytes | None:
         """What ends an array, the item begun being none of those that then come."""
@@ -56,23 +58,36 @@ class ArrayEnds:
         """What ends an array, and the state before its end."""
         parts, size = list[bytes](), 2 * (state.node.plan.lo - state.position)
         while not self._may_end(state):
-            best = self._best_item(state)
+            best = self._best_different(state) if state.node.plan.unique else self._best_item(state)
             if best is None:
                 return None, state
             text, following = best
-            again = _alike_to_come(following)
+            again, following = self._repeated(state, following)
             size += (len(text) - 1) * (1 + again)
             if size > LONGEST:
                 return None, state
             first = self.closing.comma + text if state.phase == "after" else text
             parts += [first, *[self.closing.comma + text] * again]
-            following = following._replace(position=following.position + again)
-            state = self._seeing(following, text) if following.unread else following
+            state = following
         return b"".join((*parts, b"]")), state
 
     @staticmethod
     def _may_end(state: at.InArray) -> bool:
         return state.phase != "next" and state.node.plan.may_end(state.position, state.counts)
+
+    def _best_different(self, state: at.InArray) -> tuple[bytes, at.InArray] | None:
+        """The best item where they must differ, and the state with it seen. Kept: the ends from
+        what follows one another in a text go on alike."""
+        place = state._replace(phase="after", unread=False)
+        found = self._steps.get(place)
+        if found is None:
+            best = self._best_item(state)
+            if best is None:
+                return None
+            found = best[0], self._seeing(best[1], best[0])
+            if not self.closing.is_within:
+                self._steps.keep(place, found)
+        return found
 
     def _best_item(self, state: at.InArray) -> tuple[bytes, at.InArray] | None:
         """One that is counted where such are still needed, else the shortest; and the state after
@@ -98,6 +113,33 @@ class ArrayEnds:
         _, text, following = min(ways, key=lambda way: (len(way[1]), way[1]))
         return text, following
 
+    def _repeated(self, state: at.InArray, following: at.InArray) -> tuple[int, at.InArray]:
+        """How often the best item comes again, and the state after that: as long as no rule that it
+        counts for has enough, or nothing but their number is short, no other becomes better."""
+        plan, counts = state.node.plan, following.counts
+        if plan.unique or following.position <= plan.uniform_from:
+            return 0, following
+        added = [after - n for after, n in zip(counts, state.counts, strict=True)]
+        short = [
+            rule.lo - after
+            for rule, after, one in zip(plan.contains, counts, added, strict=True)
+            if one and after <= rule.lo
+        ]
+        if any(added) and not short:
+            return 0, following
+        again = min(short) if short else max(0, plan.lo - following.position)
+        counts = tuple(n + again * one for n, one in zip(counts, added, strict=True))
+        position = following.position + again
+        if plan.hi is None:
+            position = min(position, state.node.uniform_from + 1)
+        is_over = any(
+            rule.hi is not None and n > rule.hi
+            for rule, n in zip(plan.contains, counts, strict=True)
+        )
+        if is_over or not plan.completable(position, counts):
+            return 0, following
+        return again, following._replace(position=position, counts=counts)
+
     def _longest(self, state: at.InArray) -> bytes:
         """Of the ways for one more item to be, that whose shortest is longest."""
         return max(self._ways(state, state.position), key=len, default=b"")
@@ -113,11 +155,3 @@ class ArrayEnds:
         """The state with an item among those that were seen."""
         value = consts.one_of(self.machine.space, [json.loads(text)], "")
         return state._replace(seen=tuple(sorted({*state.seen, value})), unread=False)
-
-
-def _alike_to_come(state: at.InArray) -> int:
-    """How many items must still come that are as the last: where all are alike, and none counts."""
-    plan = state.node.plan
-    if plan.unique or plan.contains or state.position <= plan.uniform_from:
-        return 0
-    return max(0, plan.lo - state.position)

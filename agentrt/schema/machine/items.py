@@ -65,9 +65,7 @@ class Items:
             if counts is None:
                 continue
             value = unlike(self.machine.space, way.value, state.seen)
-            # where there are more than were seen, the rest need not be worked out to be some
-            some = surely(self.machine.space, way.value, len(state.seen) + 1)
-            if state.seen and not some and not self.machine.nonempty(value):
+            if state.seen and not self._is_left(way.value, value, len(state.seen)):
                 continue
             index = state.position + 1
             if plan.hi is None:
@@ -77,6 +75,10 @@ class Items:
             )
             if self.completable(following, way):
                 yield value, following
+
+    def _is_left(self, value: Expr, unseen: Expr, seen: int) -> bool:
+        # where there are more than were seen, the rest need not be worked out to be some
+        return surely(self.machine.space, value, seen + 1) or self.machine.nonempty(unseen)
 
     def completable(self, state: at.InArray, begun: Item | None = None) -> bool:
         """Whether the array can be finished; the item begun is not yet among those seen."""
