@@ -126,3 +126,24 @@ def test_of_several_readings_the_one_of_fewest_tokens_is_counted() -> None:
     assert engine.budget.cost(place) == 1
     assert engine.budget.plan(place) == [tokens.index(b'":null}')]
     assert wrong_walks(schema, grammar, count=60) == []
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "array", "contains": {"type": "string", "maxLength": 0}},
+        {"type": "array", "contains": {"maxLength": 2}, "maxItems": 3, "items": {"type": "string"}},
+        {
+            "type": "object",
+            "properties": {"abcdef": {"type": "string", "minLength": 9}},
+            "propertyNames": {"anyOf": [{"maxLength": 2}, {"const": "abcdef"}]},
+            "additionalProperties": {"type": "null"},
+            "minProperties": 1,
+        },
+    ],
+)
+def test_the_length_of_one_reading_does_not_price_another(schema: dict[str, Any]) -> None:
+    tokens = [*(bytes([b]) for b in range(256)), b'","', b'"]', b'["', b',"', b"abc", b"de"]
+    vocabulary = Vocabulary([*tokens, None], [len(tokens)])
+    grammar = compile_schema(schema, vocabulary, key_order="any")
+    assert wrong_walks(schema, grammar, count=150) == []

@@ -158,10 +158,13 @@ class Budget:
         return found
 
     def _boundless(self, configuration: Configuration) -> Configuration:
-        """The same without the most characters of the strings it is in: what lies beyond them is
-        not in the mask, and what does not costs the same."""
-        frames = [self._boundless_frame(frame) for frame in configuration.frames]
-        return self.machine.store.configuration(frames)
+        """The same without the most characters of the string it is in: what lies beyond them is
+        not in the mask, and what does not costs the same. Of several readings another may allow
+        it, and at another price: those stay as they are."""
+        if len(configuration.frames) != 1:
+            return configuration
+        (frame,) = configuration.frames
+        return self.machine.store.configuration([self._boundless_frame(frame)])
 
     def _boundless_frame(self, frame: Frame) -> Frame:
         state, parents = frame.state, frame.parents
