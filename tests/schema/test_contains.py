@@ -25,6 +25,18 @@ def multiples(number: int, least: int, most: int | None = None) -> dict[str, Any
     return rule if most is None else {**rule, "maxContains": most}
 
 
+def calls_of(owner: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What a function is given from now on, call by call."""
+    asked, function = list[Any](), getattr(owner, name)
+
+    def noted(*each: Any) -> Any:
+        asked.append(each)
+        return function(*each)
+
+    monkeypatch.setattr(owner, name, noted)
+    return asked
+
+
 RULES: list[dict[str, Any]] = [
     {"allOf": [multiples(2, 2, 3), multiples(3, 1, 2)]},
     {"allOf": [multiples(2, 0, 1), multiples(3, 2), multiples(4, 1)], "minItems": 3},
@@ -60,13 +72,7 @@ def test_rules_that_use_each_other_up(rules: dict[str, Any], vocabulary: Vocabul
 def test_many_items_that_count_are_ended_at_once(
     vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, after = list[Any](), ArrayPlan.after
-
-    def counted(*each: Any) -> Any:
-        asked.append(each)
-        return after(*each)
-
-    monkeypatch.setattr(ArrayPlan, "after", counted)
+    asked = calls_of(ArrayPlan, "after", monkeypatch)
     schema = {"type": "array", "allOf": [multiples(prime, 100, 150) for prime in PRIMES]}
     end = compile_schema(schema, vocabulary).matcher(jump=False).shortest_close
     assert json.loads(vocabulary.spelled(end)) == [0] * 100
@@ -83,13 +89,7 @@ def test_rules_without_room_for_each_other_are_refused(vocabulary: Vocabulary) -
 def test_items_that_differ_by_place_are_told_apart_once(
     vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, count = list[Any](), different.count
-
-    def counted(*each: Any) -> int:
-        asked.append(each)
-        return count(*each)
-
-    monkeypatch.setattr(different, "count", counted)
+    asked = calls_of(different, "count", monkeypatch)
     places = [{"const": i} for i in range(60)]
     schema = {"type": "array", "uniqueItems": True, "prefixItems": places, "minItems": 60}
     matcher = compile_schema(schema, vocabulary).matcher(jump=False)
@@ -102,13 +102,7 @@ def test_items_that_differ_by_place_are_told_apart_once(
 def test_items_that_differ_are_not_ended_anew_after_each(
     vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, unlike = list[Any](), items.unlike
-
-    def counted(*each: Any) -> Any:
-        asked.append(each)
-        return unlike(*each)
-
-    monkeypatch.setattr(items, "unlike", counted)
+    asked = calls_of(items, "unlike", monkeypatch)
     places = [{"const": i} for i in range(60)]
     schema = {"type": "array", "uniqueItems": True, "prefixItems": places, "minItems": 60}
     matcher = compile_schema(schema, vocabulary).matcher(jump=False)

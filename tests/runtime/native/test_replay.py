@@ -73,49 +73,40 @@ class Block:
         return kernels.gate(both, "silu"), total, total[:, 8:24]
 
 
-@pytest.mark.parametrize("pack", ["f32", "q8"])
-def test_replays_have_the_bits_of_the_calls(kernels: Kernels, pack: str) -> None:
+def calls_for(kernels: Kernels, pack: str, steps: list[tuple[int, int]]) -> int:
+    """Runs steps, (start, tokens), by replays and as they are, and holds their bits, strides and
+    what they write to each other; returns how often the function itself was called by replays."""
     block = Block(kernels, pack)
     counted = Counted(block)
     replayed = Replayed(kernels, counted)
     results: list[tuple[torch.Tensor, ...]] = []
     wanted: list[tuple[torch.Tensor, ...]] = []
     with torch.inference_mode():
-        for start in range(5):
-            for tokens in (3, 1):
-                inputs = torch.randn(tokens, DIM), torch.rand(tokens, 16), torch.rand(tokens, 16)
-                block.plan(6 + start, tokens)
-                results.append(replayed((tokens,), *inputs))
-                k, v = block.cache.k[0].clone(), block.cache.v[0].clone()
-                wanted.append(block((tokens,), *inputs))
-                assert torch.equal(block.cache.k[0], k)
-                assert torch.equal(block.cache.v[0], v)
-    assert counted.calls == 2  # of each size the first, which is recorded
-    for got, expected in zip(results, wanted, strict=True):  # all of them: none is overwritten
-        assert all(torch.equal(a, b) for a, b in zip(got, expected, strict=True))
-        assert [t.stride() for t in got] == [t.stride() for t in expected]
-
-
-@pytest.mark.parametrize("pack", ["f32", "q8"])
-def test_three_numbers_of_tokens_tell_all_others(kernels: Kernels, pack: str) -> None:
-    block = Block(kernels, pack)
-    counted = Counted(block)
-    replayed = Replayed(kernels, counted)
-    results: list[tuple[torch.Tensor, ...]] = []
-    wanted: list[tuple[torch.Tensor, ...]] = []
-    with torch.inference_mode():
-        for tokens in (4, 2, 7, 3, 33, 1, 9, 30, 1, 2, 17, 40):
+        for start, tokens in steps:
             inputs = torch.randn(tokens, DIM), torch.rand(tokens, 16), torch.rand(tokens, 16)
-            block.plan(40 - tokens, tokens)
+            block.plan(start, tokens)
             results.append(replayed((tokens,), *inputs))
             k, v = block.cache.k[0].clone(), block.cache.v[0].clone()
             wanted.append(block((tokens,), *inputs))
             assert torch.equal(block.cache.k[0], k)
             assert torch.equal(block.cache.v[0], v)
-    assert counted.calls == 4  # three of them, and one token, which may be strided otherwise
-    for got, expected in zip(results, wanted, strict=True):
+    for got, expected in zip(results, wanted, strict=True):  # all of them: none is overwritten
         assert all(torch.equal(a, b) for a, b in zip(got, expected, strict=True))
         assert [t.stride() for t in got] == [t.stride() for t in expected]
+    return counted.calls
+
+
+@pytest.mark.parametrize("pack", ["f32", "q8"])
+def test_replays_have_the_bits_of_the_calls(kernels: Kernels, pack: str) -> None:
+    steps = [(6 + start, tokens) for start in range(5) for tokens in (3, 1)]
+    assert calls_for(kernels, pack, steps) == 2  # of each size the first, which is recorded
+
+
+@pytest.mark.parametrize("pack", ["f32", "q8"])
+def test_three_numbers_of_tokens_tell_all_others(kernels: Kernels, pack: str) -> None:
+    steps = [(40 - tokens, tokens) for tokens in (4, 2, 7, 3, 33, 1, 9, 30, 1, 2, 17, 40)]
+    # Three of them, and one token, which may be strided otherwise.
+    assert calls_for(kernels, pack, steps) == 4
 
 
 def test_results_of_several_replays_are_apart(kernels: Kernels) -> None:
