@@ -46,11 +46,11 @@ class GraphDecoder:
         self._early = step(early) if early is not None and kernels.rows_are_apart else self._all
 
     def attach(self, backend: AttentionBackend) -> None:
-        for step in (self._all, self._early):
+        for step in {self._all, self._early}:
             step.renew(backend)
 
     def detach(self) -> None:
-        for step in (self._all, self._early):
+        for step in {self._all, self._early}:
             step.renew(None)
 
     def run(
