@@ -64,7 +64,7 @@ PARTS = {
     ),
     "batches": Part(
         "decode --batches 8,32,64 --prompt 64 --new 32 --repeat 2 --limit 60 "
-        "--peers agentrt-fast,openvino,transformers",
+        "--peers agentrt-file,openvino,transformers",
         6,
         decode,
     ),
@@ -82,7 +82,7 @@ PARTS = {
         programs,
     ),
     "closest": Part(
-        "programs --size medium --repeat 2 --limit 40 --peers agentrt-fast,llama.cpp,openvino "
+        "programs --size medium --repeat 2 --limit 40 --peers agentrt-file,llama.cpp,openvino "
         "--workloads tree_of_thought,generative_agents,chat_short,json",
         8,
         programs,

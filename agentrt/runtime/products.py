@@ -11,6 +11,7 @@ from agentrt.runtime.models import reading
 from agentrt.runtime.native import Q4Weight, Q8Weight
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     import torch
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 WeightForm = Literal["fp32", "int8", "file", "file-fast"]
 """How weights are kept: full floats, blocks of 32 eight-bit integers, or the file's own blocks.
-"file-fast" rounds what its four-bit blocks are multiplied by to 8 bits, and to 16 only where a
-block of it stands out."""
+"file-fast" rounds what its four-bit blocks are multiplied by to 8 bits, and to 16 where a block of
+it stands out and in the products named `fine`."""
 
 Tensors = dict[str, "torch.Tensor"]
 
@@ -43,10 +44,12 @@ class PackedProducts:
         files: ModelFiles,
         form: WeightForm,
         *,
+        fine: Iterable[str] = (),
         stored: Path | None = None,
     ) -> None:
         self._kernels = kernels
         self._form: WeightForm = form
+        self._fine = frozenset(fine)
         self._blocks = (
             {} if not form.startswith("file") or files.blocks is None else _mapped(files.blocks)
         )
@@ -76,7 +79,8 @@ class PackedProducts:
         fours = [block for block in blocks if isinstance(block, Q4Weight)]
         eights = [block for block in blocks if isinstance(block, Q8Weight)]
         if len(fours) == len(group.names):
-            return self._kernels.pack_q4(fours, biases, mixed=self._form == "file-fast")
+            mixed = self._form == "file-fast" and group.key not in self._fine
+            return self._kernels.pack_q4(fours, biases, mixed=mixed)
         if len(eights) == len(group.names):
             return self._kernels.pack_q8(eights, biases)
         return self._kernels.pack_f32(group.weights, biases)

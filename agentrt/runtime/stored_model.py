@@ -113,11 +113,11 @@ def _load(
 
 def _form(config: RuntimeConfig, files: ModelFiles) -> WeightForm:
     if config.weights == "auto":
-        return "fp32" if files.blocks is None else "file"
+        return "fp32" if files.blocks is None else "file-fast"
     if config.weights in ("bf16", "fp16"):
         raise InvalidRequest(
             f"weights={config.weights!r} is not kept by the CPU kernels; there are 'fp32', 'int8' "
-            "and, for quantised files, 'file'; or ask for kernels='torch'"
+            "and, for quantised files, 'file-fast' and 'file'; or ask for kernels='torch'"
         )
     if config.weights in ("file", "file-fast") and files.blocks is None:
         raise InvalidRequest(

@@ -92,8 +92,8 @@ class AgentrtPlain(Agentrt):
     options: ClassVar[dict[str, Any]] = {"lookup": False}
 
 
-class AgentrtFast(Agentrt):
-    """This project, activations rounded to 8 bits, and to 16 where a block of them stands out."""
+class AgentrtFile(Agentrt):
+    """This project, all activations rounded to 16 bits."""
 
-    name = "agentrt-fast"
-    options: ClassVar[dict[str, Any]] = {"weights": "file-fast"}
+    name = "agentrt-file"
+    options: ClassVar[dict[str, Any]] = {"weights": "file"}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 ENGINES = {
     "agentrt": ("native", "Agentrt"),
     "agentrt-plain": ("native", "AgentrtPlain"),
-    "agentrt-fast": ("native", "AgentrtFast"),
+    "agentrt-file": ("native", "AgentrtFile"),
     "transformers": ("hf_generate", "TransformersGenerate"),
     "transformers-cb": ("hf_continuous", "TransformersContinuous"),
     "llama.cpp": ("llamacpp", "LlamaCpp"),
@@ -19,7 +19,7 @@ ENGINES = {
     "guidance": ("guided", "Guidance"),
     "outlines": ("outlined", "Outlines"),
 }
-OURS = ("agentrt", "agentrt-plain", "agentrt-fast")
+OURS = ("agentrt", "agentrt-plain", "agentrt-file")
 """What no ratio counts among the peers. The second looks nothing up that was written before, the
 third rounds activations to 8 bits, as llama.cpp does."""
 PEERS = tuple(name for name in ENGINES if name != "agentrt")

@@ -5,7 +5,7 @@
 #include "parallel.h"
 
 /* A block stands out if its largest value is more than so many times its row's root mean square. */
-static const float STANDS_OUT = 8.0f;
+static const float STANDS_OUT = 7.0f;
 
 typedef struct {
     const float *x;
