@@ -75,12 +75,17 @@ class Engine:
         at = self._scheduler.next_step
         return None if at is None else max(0.0, at - self._clock())
 
-    def step(self) -> None:
-        """One batch: decide what to compute, compute it, take in what came of it."""
+    def step(self, before_computing: Callable[[], None] | None = None) -> None:
+        """One batch: decide what to compute, compute it, take in what came of it.
+
+        `before_computing` is called once only the model is left to be waited for.
+        """
         decision = self._scheduler.schedule(self._clock())
         self._settle(decision)
         if decision.work:
             batch, choices = self._batch(decision)
+            if before_computing is not None:
+                before_computing()
             self._commit(decision, choices, batch, self._executor.execute(batch))
         self.stats = self._snapshot()
 

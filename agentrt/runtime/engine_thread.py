@@ -33,8 +33,9 @@ class EngineThread:
     The model is loaded on that thread too: OpenMP keeps a team of threads for each thread that has
     ever computed in parallel, and teams that outnumber the cores get in each other's way.
 
-    Between two steps the inbox is emptied, so an abort is in force before the next step; after a
-    step all its news is delivered with one crossing per event loop.
+    Between two steps the inbox is emptied, so an abort is in force before the next step. The news
+    of a step is delivered with one crossing per event loop: when the next one has been decided, so
+    that callers' Python runs while the model computes, or at once where there is no next one.
     """
 
     def __init__(
@@ -155,17 +156,17 @@ class EngineThread:
         try:
             while self._serve_inbox():
                 self._step()
-                self._publish()
+                self.engine.abort_abandoned()
         except BaseException as error:  # whatever it is, nobody may be left waiting
             cause = error
         self._wind_up(cause)
 
     def _step(self) -> None:
         if self._on_step is None:
-            self.engine.step()
+            self.engine.step(self._publish)
             return
         began = time.perf_counter()
-        self.engine.step()
+        self.engine.step(self._publish)
         self._on_step(self.engine.stats, time.perf_counter() - began)
 
     def _wind_up(self, cause: BaseException | None) -> None:
@@ -194,7 +195,6 @@ class EngineThread:
 
     def _publish(self) -> None:
         deliver(self.engine.take_news())
-        self.engine.abort_abandoned()
 
 
 def _gone(cause: BaseException | None) -> EngineClosed | EngineFailed:

@@ -152,6 +152,8 @@ def _compiled(source: Source, vocabulary: Vocabulary | None, limits: Limits) -> 
         if vocabulary is not None:
             # what all masks of a vocabulary need is made here: this is no engine's thread
             _ = grammar.engine.masks
+            if source.kind == "schema":
+                vocabulary.prepare()
             warm(machine)
         return grammar
 

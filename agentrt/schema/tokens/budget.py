@@ -47,6 +47,14 @@ class _Staying(NamedTuple):
     ends: list[bytes | None]
 
 
+class _Prices(NamedTuple):
+    """What completing the text costs after each token, very much where it is not allowed; and the
+    most that it costs after one that is."""
+
+    after: np.ndarray
+    dearest: int
+
+
 class Budget:
     """Knows what completing costs, in tokens."""
 
@@ -57,7 +65,7 @@ class Budget:
         self.closing = Closing(machine)
         self._costs = Costs(vocabulary)
         self._nameless = Abstraction(machine, None)
-        self._known: Cache[int, np.ndarray] = Cache(_MOST_PRICED)
+        self._known: Cache[int, _Prices] = Cache(_MOST_PRICED)
         self._stayings: Cache[tuple[StringText, Within], _Staying] = Cache(_MOST_STAYING)
         self._reaches: Cache[int, int] = Cache(_MOST_KEPT)
         self._avoided: Cache[int, int] = Cache(_MOST_KEPT)
@@ -132,7 +140,7 @@ class Budget:
         """The mask with so many tokens left; None where no token leaves time to complete."""
         whole = self.masks.of(configuration)
         to_spare = tokens_left - 1 - self.cost(configuration)
-        if to_spare >= self._most_reach or to_spare >= self._reach_of(configuration, whole):
+        if to_spare >= self._most_reach:
             return whole
         limit = tokens_left - 1
         priced = configuration
@@ -141,7 +149,14 @@ class Budget:
             if priced is not configuration:
                 limit -= self._avoiding(configuration)
             priced = self._boundless(priced)
-        mask = pack(self._prices(priced) <= limit) & whole
+        prices = self._known.get(priced.number)
+        if prices is None:
+            if to_spare >= self._reach_of(configuration, whole):
+                return whole
+            prices = self._known.keep(priced.number, self._prices(priced))
+        if prices.dearest <= limit:
+            return whole
+        mask = pack(prices.after <= limit) & whole
         if self.machine.may_end(configuration):
             set_bits(mask, [*self.vocabulary.eos_ids])
         return mask if mask.any() else None
@@ -174,11 +189,7 @@ class Budget:
             return frame
         return self.machine.store.frame(state._replace(at=state.at._replace(hi=None)), parents)
 
-    def _prices(self, configuration: Configuration) -> np.ndarray:
-        """For each token, what completing the text costs after it; very much where not allowed."""
-        found = self._known.get(configuration.number)
-        if found is not None:
-            return found
+    def _prices(self, configuration: Configuration) -> _Prices:
         prices = np.full(self.vocabulary.size, TOO_DEAR, dtype=np.int32)
         others: list[Frame] = []
         for frame in configuration.frames:
@@ -193,7 +204,8 @@ class Budget:
                 self._in_unquoted(others[0], prices)
                 tokens = tokens[prices[tokens] == TOO_DEAR]
             self._one_by_one(rest, tokens, prices)
-        return self._known.keep(configuration.number, prices)
+        allowed = tokens_of(self.masks.of(configuration))
+        return _Prices(prices, int(prices[allowed].max(initial=0)))
 
     def _in_unquoted(self, frame: Frame, prices: np.ndarray) -> None:
         """Prices the tokens that stay within a number. Of digits there may be a thousand, which

@@ -104,6 +104,11 @@ class Trie:
             if token is not None:
                 self.root.insert(token, number)
 
+    def prepare(self) -> None:
+        """Makes what the masks of every schema need. It goes over all tokens, several times."""
+        _ = self.plain, self.special, self.longest, self.quoting, self.closing
+        _ = self.first_key, self.later_key, self.escaped_key
+
     def prefixes(self, text: bytes, start: int) -> Iterator[tuple[int, int]]:
         """Each token that the text goes on with at `start`: where it ends, and its number."""
         node: Node | None = self.root

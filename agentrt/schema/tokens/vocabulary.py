@@ -56,6 +56,11 @@ class Vocabulary:
     def trie(self) -> Trie:
         return Trie(self.tokens)
 
+    def prepare(self) -> None:
+        """Makes what the masks of every schema need, once: a moment in which nobody should wait."""
+        self.trie.prepare()
+        _ = self.openings
+
     @cached_property
     def openings(self) -> tuple[np.ndarray, np.ndarray]:
         """How many JSON values and keys each token opens at most, int16 [size]: outside of a
