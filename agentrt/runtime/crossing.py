@@ -67,9 +67,10 @@ class Reply:
 
     async def outcome(self) -> Completion:
         """Waits for the end of the request. Raises what stopped it."""
+        if self._finished is not None:
+            await anyio.lowlevel.checkpoint()
         while self._finished is None:
             await self._wait()
-        await anyio.lowlevel.checkpoint()
         return self._take_outcome()
 
     async def next_chunk(self) -> Chunk | None:

@@ -183,8 +183,8 @@ class Engine:
         arrays = layout(decision)
         samples: list[SampleRow] = []
         choices: list[int] = []
-        rows: list[Int64Array] = [np.zeros(0, np.int64)]
-        targets: list[Int64Array] = [np.zeros(0, np.int64)]
+        rows: list[Int64Array] = []
+        targets: list[Int64Array] = []
         now = self._clock()
         for (request, start, end), first in zip(
             decision.work, arrays.q_indptr.tolist(), strict=False
@@ -198,7 +198,7 @@ class Engine:
                 wanted = job.scores.rows(end)
                 rows.append(wanted + (first - start))
                 targets.append(job.scores.targets(wanted))
-        scored = np.concatenate(rows), np.concatenate(targets)
+        scored = (np.concatenate(rows), np.concatenate(targets)) if rows else ()
         return Batch(arrays, tuple(samples), *scored), choices
 
     def _commit(

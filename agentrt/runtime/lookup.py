@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from agentrt.runtime.batch import Int32Array
 
@@ -28,6 +28,7 @@ _DEAREST = 0.5
 """The price past which nothing is guessed: only what is nearly certain would be worth it then, and
 counted over whole answers six sequences at once lost by it what four won."""
 _SHORTEST, _LONGEST = 2, len(RATES) - 1
+_BYTES = 4  # of a token
 _PLACES = 16  # earlier places that are compared, the latest first
 _FIRST_REACH, _FARTHEST = 4, 32  # tokens
 
@@ -74,21 +75,32 @@ class Lookup:
 def _longest_match(tokens: Int32Array) -> tuple[int, int | None]:
     """Where the last tokens came before, at least two of them: how many agree, and the place after.
 
-    Of equally long ones the latest.
+    Of equally long ones the latest. Tokens are looked for as bytes, which takes one call a place.
     """
-    if len(tokens) <= _SHORTEST:
-        return 0, None
-    starts = np.flatnonzero((tokens[:-2] == tokens[-2]) & (tokens[1:-1] == tokens[-1]))
     longest, place = 0, None
-    end = tokens[-_LONGEST:][::-1].tolist()
-    for start in starts[: -_PLACES - 1 : -1].tolist():
-        before = tokens[max(0, start + _SHORTEST - _LONGEST) : start + _SHORTEST][::-1].tolist()
-        agree = next(
-            (i for i, (a, b) in enumerate(zip(before, end, strict=False)) if a != b),
-            min(len(before), len(end)),
-        )
+    if len(tokens) <= _SHORTEST:
+        return longest, place
+    text = tokens.tobytes()
+    for start in _earlier_places(text):
+        agree = _SHORTEST
+        while agree < _LONGEST and (before := start - (agree - 1) * _BYTES) >= 0:
+            back = len(text) - (agree + 1) * _BYTES
+            if text[before : before + _BYTES] != text[back : back + _BYTES]:
+                break
+            agree += 1
         if agree > longest:
-            longest, place = agree, start + _SHORTEST
+            longest, place = agree, start // _BYTES + _SHORTEST
         if longest == _LONGEST:
             break
     return longest, place
+
+
+def _earlier_places(text: bytes) -> Iterator[int]:
+    """Where in the bytes of tokens the last two of them came before, the latest first."""
+    last = text[-_SHORTEST * _BYTES :]
+    stop, found = len(text) - 1, 0
+    while found < _PLACES and (start := text.rfind(last, 0, stop)) >= 0:
+        if start % _BYTES == 0:
+            found += 1
+            yield start
+        stop = start + len(last) - 1

@@ -19,13 +19,16 @@ class SlotScores:
 
     def __init__(self, num_slots: int) -> None:
         self._scores: Float32Array = np.full(num_slots, np.nan, np.float32)
+        self._is_empty = True
 
     def forget(self, slots: Int64Array) -> None:
         """New tokens were written to these slots."""
-        self._scores[slots] = np.nan
+        if not self._is_empty:
+            self._scores[slots] = np.nan
 
     def remember(self, slots: Int32Array, scores: Float32Array) -> None:
         self._scores[slots] = scores
+        self._is_empty = False
 
     def known(self, slots: Int32Array) -> Float32Array:
         """The scores of the leading slots, up to the first that is not known."""

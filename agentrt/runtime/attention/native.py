@@ -86,13 +86,9 @@ class NativeAttention:
 
     def plan(self, layout: Layout) -> None:
         """Cuts the batch into tiles of neighbouring tokens that share a prefix or a sequence."""
-        counts = np.diff(layout.q_indptr)
-        lengths = np.diff(layout.kv_indptr)
+        counts = layout.q_indptr[1:] - layout.q_indptr[:-1]
         self._sequence = np.repeat(np.arange(layout.num_seqs, dtype=np.int32), counts)
-        first_visible = lengths - counts + 1 - layout.q_indptr[:-1]
-        self._visible = (np.arange(layout.num_tokens) + np.repeat(first_visible, counts)).astype(
-            np.int32
-        )
+        self._visible = (layout.positions + 1).astype(np.int32)
         self._kv_start = np.ascontiguousarray(layout.kv_indptr, dtype=np.int32)
         self._slots = np.ascontiguousarray(layout.kv_slots, dtype=np.int32)
         self._out_slots = np.ascontiguousarray(layout.out_slots, dtype=np.int64)

@@ -17,7 +17,7 @@ tree in the same step if it was all scheduled, and wait if it was not.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agentrt.errors import InvalidRequest, QueueFull
@@ -111,7 +111,7 @@ class Scheduler:
         self._deadlines = Deadlines()
         self._arrivals = 0
         self._epoch = 0
-        self._stats = SchedulerStats()
+        self.stats = SchedulerStats()
 
     @property
     def waiting(self) -> int:
@@ -131,11 +131,6 @@ class Scheduler:
             return -math.inf
         deadlines = [r.deadline for r in self._books.blocked if r.deadline is not None]
         return min(deadlines, default=None)
-
-    @property
-    def stats(self) -> SchedulerStats:
-        """A copy."""
-        return replace(self._stats)
 
     def fits(self, prompt_len: int, max_tokens: int) -> bool:
         """Whether a request of this size can be served, if need be alone, with nothing pinned.
@@ -185,8 +180,8 @@ class Scheduler:
             expired=tuple(expired),
             starved=tuple(step.starved),
         )
-        self._stats.computed_tokens += decision.num_tokens
-        self._stats.retractions += len(decision.retracted)
+        self.stats.computed_tokens += decision.num_tokens
+        self.stats.retractions += len(decision.retracted)
         return decision
 
     def truncate(self, request: Request, length: int) -> None:
@@ -204,9 +199,9 @@ class Scheduler:
     def finish(self, request: Request) -> None:
         """Ends a running request that went well: all it computed stays cached until evicted."""
         self._books.growth.finished(request)
-        self._stats.finished += 1
-        self._stats.prompt_tokens += request.prompt_len
-        self._stats.cached_tokens += request.cached_tokens
+        self.stats.finished += 1
+        self.stats.prompt_tokens += request.prompt_len
+        self.stats.cached_tokens += request.cached_tokens
         self._books.leave(request, cache_tail=True)
 
     def abort(self, request: Request) -> None:
