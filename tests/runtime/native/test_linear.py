@@ -66,7 +66,7 @@ def rounded_activations(x: torch.Tensor, kind: Kind) -> torch.Tensor:
     fine = torch.zeros(())
     if kind == "q4_mixed":
         size = x.square().mean(-1).sqrt()[..., None, None]
-        fine = ((scaled - quants) * 254).round().where(largest > 8 * size, 0)
+        fine = ((scaled - quants) * 254).round().where(largest > 7 * size, 0)
     return ((quants.double() + fine.double() / 254) * largest.double() / top).flatten(-2)
 
 
