@@ -69,7 +69,7 @@ PARTS = {
         decode,
     ),
     "programs": Part(
-        "programs --size medium --limit 30 --peers agentrt-plain,llama.cpp,openvino "
+        "programs --size medium --limit 30 --peers agentrt-file,llama.cpp,openvino "
         "--workloads few_shot_select,few_shot_generate,self_consistency,tree_of_thought,judge,"
         "multi_chain,generative_agents,chat_short,retrieval,zero_reuse",
         16,
@@ -82,7 +82,7 @@ PARTS = {
         programs,
     ),
     "closest": Part(
-        "programs --size medium --repeat 2 --limit 40 --peers agentrt-file,llama.cpp,openvino "
+        "programs --size medium --repeat 2 --limit 40 --peers llama.cpp,openvino "
         "--workloads tree_of_thought,generative_agents,chat_short,json",
         8,
         programs,
