@@ -6,12 +6,13 @@ import codecs
 import json
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import tokenizers
 
 from agentrt.errors import InvalidRequest, UnsupportedModel
 from agentrt.runtime.models.files import reading
+from agentrt.runtime.segments import Segments, falls_apart, state_of, steps_of
 from agentrt.runtime.special import SpecialTokens
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class Tokenizer:
         self._size = backend.get_vocab_size(with_added_tokens=True)
         self._special = SpecialTokens(backend)
         self._backend = backend
+        self._segments = Segments(backend) if falls_apart(backend) else None
+        self._adds_special = backend.num_special_tokens_to_add(False) > 0
         self._special_ids = frozenset(self._special.ids.values())
         self._bytes: dict[int, bytes] = {}
         self.eos_token_ids = frozenset(eos_token_ids)
@@ -83,15 +86,20 @@ class Tokenizer:
         """
         if parse_special:
             text = self._special.marked(text)
-        backend = self._continuing if continues else self._backend
         try:
-            ids = backend.encode(text, add_special_tokens=add_special).ids
+            ids = self._ids(text, add_special=add_special, continues=continues)
         except (UnicodeError, TypeError) as error:
             raise _bad_text(text) from error
         if not parse_special:
             return ids
         real = self._special.alias_ids
         return [real.get(i, i) for i in ids]
+
+    def _ids(self, text: str, *, add_special: bool, continues: bool) -> list[int]:
+        if self._segments is not None and not (add_special and self._adds_special):
+            return self._segments.encode(text)
+        backend = self._continuing if continues else self._backend
+        return backend.encode(text, add_special_tokens=add_special).ids
 
     def decode(
         self, ids: Sequence[int], *, skip_special: bool = True, continues: bool = False
@@ -132,7 +140,7 @@ class Tokenizer:
     def _continuing(self) -> tokenizers.Tokenizer:
         """The same tokenizer without the space that it puts before the start of a text."""
         parts = (self._backend.normalizer, self._backend.pre_tokenizer)
-        if all(_without_prefix(state := _state(part)) == state for part in parts):
+        if all(_without_prefix(state := state_of(part)) == state for part in parts):
             return self._backend
         whole = json.loads(self._backend.to_str())
         for part in ("normalizer", "pre_tokenizer"):
@@ -187,7 +195,7 @@ class _Spelling:
     """How a tokenizer writes bytes as token strings, read from its decoder."""
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
-        steps = {step["type"]: step for step in _flat(_state(backend.decoder), "decoders")}
+        steps = {step["type"]: step for step in steps_of(backend.decoder, "decoders")}
         self._byte_level = "ByteLevel" in steps
         unknown = set(steps) - {"Replace", "ByteFallback", "Fuse", "Strip", "Metaspace"}
         if not self._byte_level and (unknown or not steps):
@@ -234,19 +242,6 @@ BYTE_LEVEL = _byte_level_table()
 
 def _utf8(data: bytes | bytearray, *, final: bool) -> tuple[str, int]:
     return codecs.utf_8_decode(data, "replace", final)
-
-
-def _state(component: Any) -> dict[str, Any]:
-    """A tokenizer component as the JSON object that tokenizer.json would hold for it."""
-    return {} if component is None else cast("dict[str, Any]", json.loads(component.__getstate__()))
-
-
-def _flat(component: dict[str, Any] | None, inner: str) -> list[dict[str, Any]]:
-    if not component:
-        return []
-    if component["type"] != "Sequence":
-        return [component]
-    return [step for part in component[inner] for step in _flat(part, inner)]
 
 
 def _without_prefix(component: dict[str, Any] | None) -> dict[str, Any] | None:
