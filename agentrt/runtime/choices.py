@@ -39,13 +39,16 @@ class Choice:
     """The guess writes what the text can only be."""
 
 
+_ANYTHING = Choice()
+
+
 def free_choices(draft: Draft, tokens_left: int) -> list[Choice]:
     """The next choice of a text that may be anything, and those behind it if the draft is right.
 
     The last of them has no guess.
     """
     guesses = draft(min(_MOST_GUESSED, tokens_left - 1))
-    return [*(Choice(guess=token) for token in guesses), Choice()]
+    return [*[Choice(guess=token) for token in guesses], _ANYTHING]
 
 
 def choices_from(

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_LOOK_EVERY = 0.1  # seconds between two looks for event loops that were closed over their requests
+
 
 class EngineThread:
     """Owns the only thread that touches the engine; everything reaches it through one inbox.
@@ -49,6 +51,7 @@ class EngineThread:
         self._built: Future[Engine] = Future()
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._closing = False
+        self._look_again = 0.0
         self._failure: BaseException | None = None
         self._guard = threading.Lock()
         self._process = os.getpid()
@@ -156,7 +159,7 @@ class EngineThread:
         try:
             while self._serve_inbox():
                 self._step()
-                self.engine.abort_abandoned()
+                self._abort_abandoned()
         except BaseException as error:  # whatever it is, nobody may be left waiting
             cause = error
         self._wind_up(cause)
@@ -168,6 +171,13 @@ class EngineThread:
         began = time.perf_counter()
         self.engine.step(self._publish)
         self._on_step(self.engine.stats, time.perf_counter() - began)
+
+    def _abort_abandoned(self) -> None:
+        """Looks for closed event loops, now and then."""
+        now = time.monotonic()
+        if now >= self._look_again:
+            self._look_again = now + _LOOK_EVERY
+            self.engine.abort_abandoned()
 
     def _wind_up(self, cause: BaseException | None) -> None:
         """The last act of the thread: whoever still waits, or just came in, is told why."""
@@ -194,7 +204,8 @@ class EngineThread:
         return False
 
     def _publish(self) -> None:
-        deliver(self.engine.take_news())
+        if news := self.engine.take_news():
+            deliver(news)
 
 
 def _gone(cause: BaseException | None) -> EngineClosed | EngineFailed:

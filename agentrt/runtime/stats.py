@@ -79,7 +79,7 @@ class Meter:
             usage=self._usage,
             computed_tokens=scheduled.computed_tokens,
             output_tokens=self._output_tokens,
-            evicted_tokens=cache.stats.evicted,
+            evicted_tokens=cache.evicted,
             retractions=scheduled.retractions,
             tokens_per_s=self._tokens_per_s,
         )

@@ -68,6 +68,11 @@ class RadixCache:
         return self._tree.version
 
     @property
+    def evicted(self) -> int:
+        """Tokens evicted since the start."""
+        return self._evicted
+
+    @property
     def stats(self) -> CacheStats:
         return CacheStats(self._hits, self._misses, self._inserted, self._evicted, self._tree.nodes)
 
