@@ -27,7 +27,7 @@ def wrong(name: str, given: object, wanted: str) -> InvalidRequest:
 
 def check_count(name: str, given: Any, at_least: int = 0, *, unless: str = "") -> int:
     """A whole number from `at_least` on; `unless` says what else may be given."""
-    if isinstance(given, SupportsIndex) and not isinstance(given, bool):
+    if isinstance(given, int | SupportsIndex) and not isinstance(given, bool):
         count = index(given)
         if count >= at_least:
             return count

@@ -282,13 +282,15 @@ async def reserved(
 
 async def _free(budgets: tuple[Budget, ...], wanted: int, at_least: int, seconds: float) -> int:
     """How many tokens may be taken: all that is wanted, or what is left once nobody waits."""
+    if not budgets:
+        return wanted
     try:
         with anyio.fail_after(seconds):
             while True:
                 for each in budgets:
                     each.check_call()
-                tightest = min(budgets, key=lambda budget: budget.tokens_left, default=None)
-                if tightest is None or tightest.tokens_left >= wanted:
+                tightest = min(budgets, key=lambda budget: budget.tokens_left)
+                if tightest.tokens_left >= wanted:
                     return wanted
                 if not tightest.is_held:
                     return tightest.rest(at_least)

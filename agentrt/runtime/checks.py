@@ -75,7 +75,7 @@ def check_call(*, priority: object, timeout: object, namespace: object, constrai
 
 def check_count(n: object) -> int:
     """`n` as an int, if that many generations can be asked for. Raises InvalidRequest."""
-    if not isinstance(n, SupportsIndex) or index(n) < 1:
+    if not isinstance(n, int | SupportsIndex) or index(n) < 1:
         raise InvalidRequest(f"n={n!r} generations were asked for; n is a whole number, at least 1")
     return index(n)
 

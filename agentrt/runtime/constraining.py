@@ -60,7 +60,7 @@ def check_forced(step: Forced, written: int, vocab_size: int) -> None:
 
 def checked_token(token: object, vocab_size: int, where: str = "token_ids") -> int:
     """The token id. Raises GenerationFailed for one that is none of this vocabulary."""
-    if not isinstance(token, SupportsIndex) or isinstance(token, bool):
+    if not isinstance(token, int | SupportsIndex) or isinstance(token, bool):
         raise GenerationFailed(
             f"the constraint's `{where}` has a {type(token).__name__} in it; give token ids"
         )
