@@ -18,10 +18,10 @@ class RuntimeConfig(BaseModel):
     """A torch device ("cpu", "cuda", "cuda:1"); None takes CUDA when there is one."""
     weights: Literal["auto", "fp32", "int8", "file", "file-fast", "bf16", "fp16"] = "auto"
     """How the weights are kept. "file" multiplies by the file's own quantised blocks, activations
-    rounded to 16 bits ("file-fast": to 8, and to 16 where a block of them stands out), "fp32" by
-    full floats, "int8" by blocks of 32 eight-bit weights; "auto" is "file-fast" on a CPU where the
-    file is quantised, fp32 elsewhere on a CPU, and bf16 on CUDA. docs/performance.md says what
-    each costs and how far it is from fp32."""
+    rounded to 16 bits ("file-fast": to 8, and to 16 where a block of them stands out and in the
+    last layer), "fp32" by full floats, "int8" by blocks of 32 eight-bit weights; "auto" is
+    "file-fast" on a CPU where the file is quantised, fp32 elsewhere on a CPU, and bf16 on CUDA.
+    docs/performance.md says what each costs and how far it is from fp32."""
     kernels: Literal["auto", "native", "torch"] = "auto"
     """CPU kernels. "native" ones give the same bits whatever the batch is; "torch" ones do not, and
     are taken by "auto" only where no C compiler is found (a warning says so)."""

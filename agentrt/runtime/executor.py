@@ -26,14 +26,11 @@ class TorchExecutor:
     def execute(self, batch: Batch) -> StepResult:
         """One forward pass, then a choice for each sample row and a score for each score row."""
         sampled_rows = np.array([row.row for row in batch.samples], np.int64)
+        score_rows = places = batch.score_rows
+        if len(score_rows):  # a row that scores several tokens is gone through the head once
+            score_rows, places = np.unique(score_rows, return_inverse=True)
+        rows = np.concatenate([sampled_rows, score_rows])
         with torch.inference_mode():
-            if not len(batch.score_rows):
-                return StepResult(
-                    sample(self._model.forward(batch.layout, sampled_rows), batch.samples)
-                )
-            # A row that scores several tokens is gone through the head once.
-            score_rows, places = np.unique(batch.score_rows, return_inverse=True)
-            rows = np.concatenate([sampled_rows, score_rows])
             logits = self._model.forward(batch.layout, rows)
             chosen, scored = logits[: len(sampled_rows)], logits[len(sampled_rows) :]
             scores = score(scored, places, batch.score_targets)
