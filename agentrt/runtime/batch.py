@@ -6,7 +6,7 @@ The scheduler's decision becomes one `Batch`; an executor (the decoder, or the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -36,8 +36,7 @@ class PrefixGroup:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """T new tokens of B sequences, flat and ragged, and the KV slots they attend to.
 
     Sequence b owns rows q_indptr[b]:q_indptr[b+1] of the flat arrays and attends to
@@ -83,12 +82,11 @@ class SampleRow(NamedTuple):  # tuples: one of them is made for every token that
     banned: Sequence[int] = ()
 
 
-def _no_rows() -> Int64Array:
-    return np.zeros(0, np.int64)
+_NO_ROWS = np.zeros(0, np.int64)
+_NO_SCORES = np.zeros(0, np.float32)
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """Everything one step needs.
 
     Beside the samples, row score_rows[i] is asked for the log-probability of score_targets[i].
@@ -96,8 +94,8 @@ class Batch:
 
     layout: Layout
     samples: tuple[SampleRow, ...] = ()
-    score_rows: Int64Array = field(default_factory=_no_rows)  # [S]
-    score_targets: Int64Array = field(default_factory=_no_rows)  # [S]
+    score_rows: Int64Array = _NO_ROWS  # [S]
+    score_targets: Int64Array = _NO_ROWS  # [S]
 
 
 class Sampled(NamedTuple):
@@ -113,12 +111,11 @@ class Sampled(NamedTuple):
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StepResult:
+class StepResult(NamedTuple):
     """`sampled[i]` answers `batch.samples[i]`; `scores[i]` answers `batch.score_rows[i]`."""
 
     sampled: tuple[Sampled, ...]
-    scores: Float32Array = field(default_factory=lambda: np.zeros(0, np.float32))
+    scores: Float32Array = _NO_SCORES
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from agentrt.matching import Matcher
-    from agentrt.runtime.batch import Int32Array, ModelSpec, Sampled
+    from agentrt.runtime.batch import ModelSpec, Sampled
     from agentrt.runtime.output import Output
     from agentrt.runtime.submission import Submission
 
@@ -142,10 +142,7 @@ class Decoding:
             self._lookup.came_true()
 
     def _draft(self, most: int) -> list[int]:
-        return self._lookup.draft(self._written_tokens, self._row_price, most)
-
-    def _written_tokens(self) -> Int32Array:
-        return self._request.tokens(0, self._written)
+        return self._lookup.draft(self._request.packed, self._row_price, most)
 
     def _advance(self, truncate: Truncate) -> None:
         """Writes what is certain, up to where the model has a choice again, and guesses on."""

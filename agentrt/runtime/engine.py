@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -140,7 +139,7 @@ class Engine:
         self._jobs.clear()
         with suppress(Exception):  # the books may be what broke
             self._scheduler.reset()
-        self.stats = replace(self._snapshot(), running=0, waiting=0)
+        self.stats = self._snapshot()._replace(running=0, waiting=0)
 
     def take_news(self) -> list[tuple[Reply, Chunk | Finished]]:
         """What happened since the last call, for the callers."""

@@ -48,7 +48,8 @@ class EngineThread:
         """`on_step` is told, after each step, the figures as they are and the seconds it took."""
         self._build = build
         self._on_step = on_step
-        self._built: Future[Engine] = Future()
+        self._built: Future[None] = Future()
+        self._engine: Engine | None = None  # until it is built
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._closing = False
         self._look_again = 0.0
@@ -82,7 +83,9 @@ class EngineThread:
 
     @property
     def engine(self) -> Engine:
-        return self._built.result()
+        """What serves, once it does."""
+        assert self._engine is not None
+        return self._engine
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Hands jobs to the engine. Raises EngineClosed or EngineFailed at once if it is gone."""
@@ -151,10 +154,11 @@ class EngineThread:
 
     def _run(self) -> None:
         try:
-            self._built.set_result(self._build())
+            self._engine = self._build()
         except BaseException as error:
             self._built.set_exception(error)
             return
+        self._built.set_result(None)
         cause: BaseException | None = None
         try:
             while self._serve_inbox():
@@ -194,6 +198,8 @@ class EngineThread:
         """Runs the commands that have come in, waiting for one when there is nothing to step."""
         while not self._closing:
             rest = self.engine.rest_s
+            if rest == 0 and self._inbox.empty():
+                return True
             if rest != 0:
                 self._publish()  # what the last commands had to say: a refusal, an abort
             try:

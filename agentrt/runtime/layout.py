@@ -10,29 +10,23 @@ import numpy as np
 from agentrt.runtime.batch import Layout
 
 if TYPE_CHECKING:
-    from agentrt.runtime.batch import Int32Array
+    from collections.abc import Iterable, Sequence
+
+    from agentrt.runtime.batch import Int32Array, Int64Array
     from agentrt.runtime.scheduler import Decision
 
 
 def layout(decision: Decision) -> Layout:
     """The step's arrays; copies, so they stay right whatever happens to the requests.
 
-    Made with as few calls as may be, whatever the number of sequences: between two steps of a model
-    nothing is in the processor's caches, and a call of numpy's takes several times what it does in
-    a loop.
+    Made by one and the same call of numpy's, as far as may be: between two steps of a model nothing
+    is in the processor's caches, and the first call of each other function takes 30 to 100 us.
     """
     work = decision.work
-    tokens = decision.num_tokens
     return Layout(
-        token_ids=np.fromiter(
-            chain.from_iterable([r.token_ids[start:end] for r, start, end in work]),
-            np.int64,
-            tokens,
-        ),
-        positions=np.fromiter(
-            chain.from_iterable([range(start, end) for _, start, end in work]), np.int64, tokens
-        ),
-        out_slots=_joined([r.slots[start:end] for r, start, end in work]).astype(np.int64),
+        token_ids=_int64([r.token_ids[start:end] for r, start, end in work]),
+        positions=_int64([range(start, end) for _, start, end in work]),
+        out_slots=_int64([r.slots[start:end].tolist() for r, start, end in work]),
         q_indptr=_offsets([end - start for _, start, end in work]),
         kv_indptr=_offsets([end for _, _, end in work]),
         kv_slots=_joined([r.slots[:end] for r, _, end in work]),
@@ -40,9 +34,15 @@ def layout(decision: Decision) -> Layout:
     )
 
 
+def _int64(parts: Sequence[Iterable[int]]) -> Int64Array:
+    return np.array([*chain.from_iterable(parts)], np.int64)
+
+
 def _offsets(lengths: list[int]) -> Int32Array:
     return np.array([0, *accumulate(lengths)], np.int32)
 
 
 def _joined(parts: list[Int32Array]) -> Int32Array:
+    if len(parts) == 1:
+        return np.array(parts[0])
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)

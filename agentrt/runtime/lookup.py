@@ -11,12 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable, Iterator
-
-    from agentrt.runtime.batch import Int32Array
 
 RATES = (0.0, 0.0, 0.45, 0.55, 0.65, 0.7, 0.75, 0.8, 0.95)
 """How often the next token is the one that followed before, by how many tokens agree before it.
@@ -48,8 +45,8 @@ class Lookup:
     def __init__(self) -> None:
         self._reach = _FIRST_REACH
 
-    def draft(self, written: Callable[[], Int32Array], row_price: float, most: int) -> list[int]:
-        """At most `most` tokens that may follow those `written`, int32 [T]: those worth their
+    def draft(self, written: Callable[[], array[int]], row_price: float, most: int) -> list[int]:
+        """At most `most` tokens that may follow those `written`, as C ints: those worth their
         price. Where none can be, what is written is not asked for."""
         if most < 1 or row_price > _DEAREST:
             return []
@@ -61,7 +58,8 @@ class Lookup:
         while count < min(self._reach, most) and worth >= row_price:
             count += 1
             worth *= RATES[min(length + count, _LONGEST)]
-        return np.resize(tokens[place : place + count], count).tolist()  # a loop goes round again
+        found = tokens[place : place + count].tolist()
+        return (found * count)[:count]  # a loop goes round again
 
     def came_true(self) -> None:
         """All of a draft was chosen."""
@@ -72,7 +70,7 @@ class Lookup:
         self._reach = max(1, self._reach // 2)
 
 
-def _longest_match(tokens: Int32Array) -> tuple[int, int | None]:
+def _longest_match(tokens: array[int]) -> tuple[int, int | None]:
     """Where the last tokens came before, at least two of them: how many agree, and the place after.
 
     Of equally long ones the latest. Tokens are looked for as bytes, which takes one call a place.

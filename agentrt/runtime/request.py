@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -25,8 +26,7 @@ class RequestStatus(StrEnum):
     FINISHED = "finished"
 
 
-def _no_slots() -> Int32Array:
-    return np.zeros(0, dtype=np.int32)
+_NO_SLOTS = np.zeros(0, dtype=np.int32)
 
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
@@ -75,11 +75,11 @@ class Request:
     node: Node | None = field(default=None, init=False)
     tree_len: int = field(default=0, init=False)
     computed: int = field(default=0, init=False)
-    slots: Int32Array = field(default_factory=_no_slots, init=False)
+    slots: Int32Array = field(default_factory=lambda: _NO_SLOTS, init=False)
     """int32, at least `computed` long; a table with room to grow."""
 
-    _array: Int32Array = field(default_factory=_no_slots, init=False)
-    _in_array: int = field(default=0, init=False)  # tokens of token_ids copied to _array
+    _packed: array[int] = field(default_factory=lambda: array("i"), init=False)
+    # the first of token_ids, as many as were asked for
 
     def __post_init__(self) -> None:
         self.prompt_len = len(self.token_ids)
@@ -123,12 +123,13 @@ class Request:
         return self.slots[self.tree_len : self.computed]
 
     def tokens(self, start: int, stop: int) -> Int32Array:
-        """token_ids[start:stop] as an int32 view that stays right until a truncation."""
-        if self._in_array < stop:
-            new = self.token_ids[self._in_array :]
-            self._array = _written(self._array, self._in_array, np.asarray(new, dtype=np.int32))
-            self._in_array += len(new)
-        return self._array[start:stop]
+        """token_ids[start:stop], int32, a copy."""
+        return np.frombuffer(self.packed()[start:stop], np.int32)
+
+    def packed(self) -> array[int]:
+        """All of token_ids as C ints, to be read: cheaper to look into than numpy's arrays."""
+        self._packed.extend(self.token_ids[len(self._packed) :])
+        return self._packed
 
     def write_slots(self, start: int, slots: Int32Array) -> None:
         """Enters the slots of the tokens from `start` on, growing the table."""
@@ -139,10 +140,7 @@ class Request:
 
     def drop_tokens(self, length: int) -> None:
         """Cuts token_ids to `length`; what KV it holds is for the scheduler to cut first."""
-        del self.token_ids[length:]
-        self._in_array = min(self._in_array, length)
-        # A fresh array, since views of the old one may be out.
-        self._array = self._array[: self._in_array].copy()
+        del self.token_ids[length:], self._packed[length:]
 
     def __repr__(self) -> str:
         return (

@@ -17,8 +17,8 @@ from tokenizers.models import BPE
 if TYPE_CHECKING:
     import tokenizers
 
-_SEGMENT = re.compile(r"(?s:.{256}.*?[A-Za-z](?= )|.+)")
-_MOST_KEPT = 4096
+_SEGMENT = re.compile(r"(?s:.{64}.*?[A-Za-z](?= )|.+)")
+_MOST_KEPT = 16_384
 
 _TAIL = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _WORDS = frozenset(
@@ -28,7 +28,7 @@ _WORDS = frozenset(
 
 
 class Segments:
-    """The token ids of texts, by pieces of some hundred characters. Safe to share."""
+    """The token ids of texts, by pieces of some words. Safe to share."""
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         self._backend = backend

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from agentrt.generation import Usage
 
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from agentrt.runtime.scheduler import Scheduler
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeStats:
+class RuntimeStats(NamedTuple):
     """A snapshot taken after an engine step. Token counts are since the engine started.
 
     `tokens_per_s` counts output tokens over the last few seconds of stepping; `hit_rate` is the
@@ -29,7 +27,7 @@ class RuntimeStats:
     slots_held: int = 0
     steps: int = 0
     finished: int = 0
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     """Summed over the finished requests."""
     computed_tokens: int = 0
     """Tokens that went through the model: prompts, decoded tokens, guesses, and what was redone."""
@@ -67,13 +65,13 @@ class Meter:
 
     def read(self, scheduler: Scheduler, cache: RadixCache, pool: SlotPool) -> RuntimeStats:
         """The figures as they stand."""
-        scheduled = scheduler.stats
+        scheduled, free, cached = scheduler.stats, pool.num_free, cache.cached
         return RuntimeStats(
             running=scheduler.running,
             waiting=scheduler.waiting,
-            slots_free=pool.num_free,
-            slots_cached=cache.cached,
-            slots_held=pool.num_slots - pool.num_free - cache.cached,
+            slots_free=free,
+            slots_cached=cached,
+            slots_held=pool.num_slots - free - cached,
             steps=self._steps,
             finished=self._finished,
             usage=self._usage,

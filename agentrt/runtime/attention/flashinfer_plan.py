@@ -161,7 +161,7 @@ def _part(
 def decode_size(layout: Layout) -> int | None:
     """The size of `DECODE_SIZES` this batch is padded to; None where it is not steady decoding.
 
-    Groups are not: how many there are changes from step to step. `replace(layout, groups=())` is
+    Groups are not: how many there are changes from step to step. `layout._replace(groups=())` is
     the same batch without them.
     """
     if layout.groups or not (np.diff(layout.q_indptr) == 1).all():

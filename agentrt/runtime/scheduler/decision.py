@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -23,8 +22,7 @@ class Work(NamedTuple):
         return self.end == self.request.target
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """One step: what to compute, in batch order, and who left.
 
     Work on tokens that others read in this same step comes first; the rest is in depth-first order

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,12 @@ _DIGEST_WORDS = _DIGEST_BYTES // 4
 
 def encode(tokens: Int32Array, namespace: str) -> bytes:
     """A key that sorts as the tokens do, keys of one namespace together. Tokens are >= 0."""
-    digest = blake2b(namespace.encode(), digest_size=_DIGEST_BYTES).digest()
-    return digest + tokens.astype(">i4").tobytes()
+    return _digest(namespace) + tokens.astype(">i4").tobytes()
+
+
+@lru_cache(maxsize=1024)
+def _digest(namespace: str) -> bytes:
+    return blake2b(namespace.encode(), digest_size=_DIGEST_BYTES).digest()
 
 
 def prefix(key: bytes, length: int) -> bytes:
@@ -68,22 +73,22 @@ class PrefixOrder:
         if size == len(self._ids):
             self._ids = np.concatenate([self._ids, np.zeros_like(self._ids)])
             self._shares = np.concatenate([self._shares, np.zeros_like(self._shares)])
-        self._ids[at + 1 : size + 1] = self._ids[at:size]
-        self._shares[at + 1 : size + 1] = self._shares[at:size]
+        if at < size:
+            self._ids[at + 1 : size + 1] = self._ids[at:size]
+            self._shares[at + 1 : size + 1] = self._shares[at:size]
+            self._shares[at + 1] = shared(key, self._keys[at])
         self._ids[at] = ident
         self._shares[at] = shared(self._keys[at - 1], key) if at else 0
-        if at < size:
-            self._shares[at + 1] = shared(key, self._keys[at])
         self._keys.insert(at, key)
 
     def remove(self, key: bytes, ident: int) -> None:
         lo, hi = bisect_left(self._keys, key), bisect_right(self._keys, key)
-        at = lo + int(np.flatnonzero(self._ids[lo:hi] == ident)[0])
+        at = lo if hi - lo == 1 else lo + int(np.flatnonzero(self._ids[lo:hi] == ident)[0])
         size = len(self._keys)
         if at + 1 < size:
             self._shares[at + 1] = min(self._shares[at], self._shares[at + 1])
-        self._ids[at : size - 1] = self._ids[at + 1 : size]
-        self._shares[at : size - 1] = self._shares[at + 1 : size]
+            self._ids[at : size - 1] = self._ids[at + 1 : size]
+            self._shares[at : size - 1] = self._shares[at + 1 : size]
         del self._keys[at]
 
     def span(self, key: bytes) -> tuple[int, int]:

@@ -111,10 +111,11 @@ class Step:
 
     def _decoding(self) -> list[Request]:
         decoding = [r for r in self.books.running if r.computed >= r.prompt_len]
-        for request in [r for r in decoding if not r.remaining]:
-            # Cut, and nothing appended: the logits after its last token are wanted again.
+        cut = [r for r in decoding if not r.remaining]
+        for request in cut:
+            # Nothing was appended: the logits after its last token are wanted again.
             self.books.keep(request, request.target - 1)
-        return [r for r in decoding if r.computed >= r.prompt_len]
+        return [r for r in decoding if r.computed >= r.prompt_len] if cut else decoding
 
     def _prefill(self) -> None:
         """What is left of the budget, to prompts: those begun go first among equals."""
@@ -186,7 +187,8 @@ class Step:
         return True
 
     def _start(self, request: Request) -> None:
-        self._running_demand().add(request)
+        if self._demand is not None:
+            self._demand.add(request)
         self.books.waiting.admit(request)
         request.status = RequestStatus.RUNNING
         self.books.running.add(request)

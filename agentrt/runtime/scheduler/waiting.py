@@ -103,6 +103,8 @@ class WaitingQueue:
     def admit(self, request: Request) -> None:
         """Takes out a request that is let in, and counts for whom it is one more to go ahead."""
         self.last_key = self.remove(request)
+        if not self._row:
+            return
         # Whoever came between the same two schedule calls came together: none of them is late.
         passed = (self.epoch < request.epoch) & (self.priority >= request.priority)
         self.passed_over[passed] += 1
@@ -115,6 +117,9 @@ class WaitingQueue:
         """
         if not self._row:
             return None
+        if len(self._row) == 1:
+            (only,) = self._row
+            return only if above is None or only.priority > above else None
         priority = self.priority
         highest = int(priority.max())
         if above is not None and highest <= above:

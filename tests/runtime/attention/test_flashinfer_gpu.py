@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,8 +92,7 @@ def test_a_sequence_gets_the_same_bits_whatever_else_is_in_the_batch(row: Seq) -
     w = on_device(spec(), build([row, *others]), torch.bfloat16)
     backend = FlashInferAttention(w.cache)
     together = w.run(backend)[: row.new]
-    alone = replace(
-        build([row]),
+    alone = build([row])._replace(
         out_slots=w.layout.out_slots[: row.new],
         kv_slots=w.layout.kv_slots[: row.new + row.old],
     )
@@ -134,7 +132,7 @@ def test_captured_decoding_gets_the_bits_of_the_usual_path() -> None:
     with torch.inference_mode():
         for seed, count in enumerate([3, 1, 4, 3, 7, 2]):
             seqs = [Seq(1, int(n)) for n in rng.integers(0, 500, count)]
-            layout = replace(build(seqs, seed=seed), token_ids=rng.integers(0, 50, count))
+            layout = build(seqs, seed=seed)._replace(token_ids=rng.integers(0, 50, count))
             replayed = graphs.run(layout)
             assert replayed is not None
             replayed = replayed.clone()

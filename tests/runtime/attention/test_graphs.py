@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,7 +58,7 @@ class Recorder:
 def batch(lengths: list[int], seed: int) -> Layout:
     rng = np.random.default_rng(seed)
     layout = build([Seq(1, n - 1) for n in lengths], seed=seed)
-    return replace(layout, token_ids=rng.integers(0, VOCABULARY, len(lengths)))
+    return layout._replace(token_ids=rng.integers(0, VOCABULARY, len(lengths)))
 
 
 def pools() -> tuple[KVCache, KVCache]:
@@ -105,7 +105,7 @@ def test_the_usual_path_between_replays_does_not_disturb_them() -> None:
     attention = FlashInferAttention(ours, library=model)
     decoder, reference = Decoder(attention), Decoder(TorchAttention(theirs))
     graphs = DecodeGraphs(attention, decoder, device=CPU, capture=Recorder())
-    mixed = replace(build([Seq(1, 4), Seq(3, 4)], seed=3), token_ids=np.arange(4))
+    mixed = build([Seq(1, 4), Seq(3, 4)], seed=3)._replace(token_ids=np.arange(4))
     for seed, layout in enumerate([batch([9, 4], 0), mixed, batch([5, 20], 1)]):
         inputs = torch.from_numpy(layout.token_ids), torch.from_numpy(layout.positions)
         reference.attention.plan(layout)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -68,7 +67,7 @@ def test_groups_change_nothing(window: int | None) -> None:
         layout = random_layout(seed, groups=True)
         w = world(spec, layout, seed=seed)
         together = w.run(TorchAttention(w.cache))
-        apart = w.run(TorchAttention(w.cache), replace(layout, groups=()))
+        apart = w.run(TorchAttention(w.cache), layout._replace(groups=()))
         torch.testing.assert_close(together, apart, rtol=1e-5, atol=1e-5)
 
 
@@ -90,15 +89,14 @@ def test_chunks_equal_the_whole() -> None:
     length, cuts = 40, [0, 13, 33, 40]
     slots = np.random.default_rng(0).permutation(length)
     whole = build([Seq(length, 0)])
-    whole = replace(whole, out_slots=slots.astype(np.int64), kv_slots=slots.astype(np.int32))
+    whole = whole._replace(out_slots=slots.astype(np.int64), kv_slots=slots.astype(np.int32))
     w = world(layer(window=21), whole)
     want = w.run(TorchAttention(w.cache))
 
     backend = TorchAttention(KVCache([w.spec], num_slots=length, dtype=w.q.dtype, device=CPU))
     parts: list[torch.Tensor] = []
     for start, stop in itertools.pairwise(cuts):
-        chunk = replace(
-            build([Seq(stop - start, start)]),
+        chunk = build([Seq(stop - start, start)])._replace(
             out_slots=slots[start:stop].astype(np.int64),
             kv_slots=slots[:stop].astype(np.int32),
         )
@@ -174,7 +172,7 @@ def test_takes_strided_views() -> None:
 def test_an_empty_batch_is_empty() -> None:
     w = world(layer(), build([Seq(1, 1)]))
     backend = TorchAttention(w.cache)
-    backend.plan(replace(build([]), kv_slots=np.zeros(0, np.int32)))
+    backend.plan(build([])._replace(kv_slots=np.zeros(0, np.int32)))
     assert backend.run(0, w.q[:0], w.k[:0], w.v[:0]).shape == (0, 6, 16)
 
 
