@@ -55,7 +55,7 @@ def sample(logits: torch.Tensor, rows: Sequence[SampleRow]) -> tuple[Sampled, ..
         for row, top_id, value in zip(rows, top_ids.tolist(), best.tolist(), strict=True)
     ]
     pending = [i for i, outcome in enumerate(outcomes) if outcome is None]
-    for choose, block in _by_chooser(pending, rows, logits.device):
+    for choose, block in _by_chooser(pending, rows, logits.device) if pending else ():
         chosen = _choose(choose, _take_rows(logits, block), [rows[i] for i in block])
         for i, outcome in zip(block, chosen, strict=True):
             outcomes[i] = outcome

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+from array import array
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 
 from agentrt.errors import UnsupportedModel
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from agentrt.runtime.attention.base import KVCache, LayerAttention
-    from agentrt.runtime.batch import Int32Array, Layout
+    from agentrt.runtime.batch import Layout, PrefixGroup
     from agentrt.runtime.native.kernels import Kernels
 
 _UNITS_PER_THREAD = 4
@@ -85,31 +86,32 @@ class NativeAttention:
         return ["query heads that are not a multiple of the KV heads"] if uneven else []
 
     def plan(self, layout: Layout) -> None:
-        """Cuts the batch into tiles of neighbouring tokens that share a prefix or a sequence."""
-        counts = layout.q_indptr[1:] - layout.q_indptr[:-1]
-        self._sequence = np.repeat(np.arange(layout.num_seqs, dtype=np.int32), counts)
-        self._visible = (layout.positions + 1).astype(np.int32)
-        self._kv_start = np.ascontiguousarray(layout.kv_indptr, dtype=np.int32)
-        self._slots = np.ascontiguousarray(layout.kv_slots, dtype=np.int32)
-        self._out_slots = np.ascontiguousarray(layout.out_slots, dtype=np.int64)
-        segments = list(_segments(layout))
-        self._tiles = {shape: self._cut(segments, *shape) for shape in self._batches}
-        for shape, tiles in self._tiles.items():
-            self._fill(self._batches[shape], tiles)
+        """Cuts the batch into tiles of neighbouring tokens that share a prefix or a sequence.
 
-    def _fill(self, batch: _Batch, tiles: Int32Array) -> None:
-        batch.slots = self._slots.ctypes.data
-        batch.tiles = tiles.ctypes.data
-        batch.sequence = self._sequence.ctypes.data
-        batch.visible = self._visible.ctypes.data
-        batch.kv_start = self._kv_start.ctypes.data
-        batch.out_slots = self._out_slots.ctypes.data
-        batch.num_tiles = len(tiles)
-        batch.num_visible = int(self._visible.sum(dtype=np.int64))
+        In lists and flat arrays: see `agentrt.runtime.layout` for what numpy's functions cost here.
+        """
+        starts = layout.q_indptr.tolist()
+        visible = [position + 1 for position in layout.positions.tolist()]
+        segments = list(_segments(layout.groups, starts))
+        self._arrays = {
+            "slots": array("i", layout.kv_slots.tobytes()),
+            "sequence": array("i", _owners(starts)),
+            "visible": array("i", visible),
+            "kv_start": array("i", layout.kv_indptr.tobytes()),
+            "out_slots": array("q", layout.out_slots.tobytes()),
+        }
+        self._tiles = [self._cut(segments, visible, *shape) for shape in self._batches]
+        for batch, tiles in zip(self._batches.values(), self._tiles, strict=True):
+            for name, values in self._arrays.items():
+                setattr(batch, name, values.buffer_info()[0])
+            batch.tiles, batch.num_tiles = tiles.buffer_info()[0], len(tiles) // 2
+            batch.num_visible = sum(visible)
 
-    def _cut(self, segments: list[tuple[int, int]], heads_each: int, kv_heads: int) -> Int32Array:
+    def _cut(
+        self, segments: list[tuple[int, int]], visible: list[int], heads_each: int, kv_heads: int
+    ) -> array[int]:
         """Tiles [n, 2] of first token and last token + 1, the dearest first."""
-        even = -(-len(self._visible) * kv_heads // (_UNITS_PER_THREAD * self._kernels.threads))
+        even = -(-len(visible) * kv_heads // (_UNITS_PER_THREAD * self._kernels.threads))
         most = max(1, self._most_rows // heads_each)
         size = min(most, max(even, -(-_LEAST_ROWS // heads_each)))
         tiles = [
@@ -117,8 +119,8 @@ class NativeAttention:
             for start, stop in segments
             for first in range(start, stop, size)
         ]
-        cost = np.add.reduceat(self._visible, [first for first, _ in tiles])
-        return np.array(tiles, dtype=np.int32)[np.argsort(-cost, kind="stable")]
+        tiles.sort(key=lambda tile: -sum(visible[slice(*tile)]))
+        return array("i", chain.from_iterable(tiles))
 
     def run(
         self,
@@ -186,12 +188,16 @@ def _layer(cache: KVCache, layer: int) -> _Layer:
     )
 
 
-def _segments(layout: Layout) -> Iterator[tuple[int, int]]:
+def _segments(groups: Sequence[PrefixGroup], starts: list[int]) -> Iterator[tuple[int, int]]:
     """(first token, last token + 1) of each group and each lone sequence."""
-    bounds = layout.q_indptr.tolist()
     sequence = 0
-    for group in layout.groups:
-        yield from ((bounds[i], bounds[i + 1]) for i in range(sequence, group.start))
-        yield bounds[group.start], bounds[group.stop]
+    for group in groups:
+        yield from pairwise(starts[sequence : group.start + 1])
+        yield starts[group.start], starts[group.stop]
         sequence = group.stop
-    yield from ((bounds[i], bounds[i + 1]) for i in range(sequence, layout.num_seqs))
+    yield from pairwise(starts[sequence:])
+
+
+def _owners(starts: list[int]) -> list[int]:
+    """Which sequence each token belongs to."""
+    return [i for i, (start, stop) in enumerate(pairwise(starts)) for _ in range(start, stop)]
