@@ -48,7 +48,7 @@ def free_choices(draft: Draft, tokens_left: int) -> list[Choice]:
     The last of them has no guess.
     """
     guesses = draft(min(_MOST_GUESSED, tokens_left - 1))
-    return [*[Choice(guess=token) for token in guesses], _ANYTHING]
+    return [*[Choice(guess=token) for token in guesses], _ANYTHING] if guesses else [_ANYTHING]
 
 
 def choices_from(

@@ -50,34 +50,27 @@ class Decoding:
         except Exception as error:
             raise _constraint_failed(error) from error
 
-    def choices_at(self, end: int) -> int:
-        """How many tokens in a row can be chosen when those up to `end` are computed."""
-        return min(max(0, end - self._written + 1), len(self._choices))
-
     def sample_rows(self, start: int, end: int, first: int) -> list[SampleRow]:
         """What to choose, the tokens [start, end) being computed in flat rows from `first` on."""
         request, params = self._request, self._submission.params
         tokens, prompt_len = request.token_ids, request.prompt_len
+        written = len(tokens) - request.guessed
+        if end < written:
+            return []
         prompt = tokens[:prompt_len] if params.repetition_penalty != 1.0 else ()
-        written = self._written
         return [
             SampleRow(
                 first + position - 1 - start,
                 params,
                 self._submission.seed,
                 position,
-                self._choices[position - written].mask,
+                choice.mask,
                 tokens[prompt_len:position],
                 prompt,
                 self._banned(position - prompt_len) if params.min_tokens else (),
             )
-            for position in range(written, written + self.choices_at(end))
+            for position, choice in zip(range(written, end + 1), self._choices, strict=False)
         ]
-
-    @property
-    def _written(self) -> int:
-        """How many tokens of the request are settled: all but the guesses."""
-        return len(self._request.token_ids) - self._request.guessed
 
     def _banned(self, written: int) -> Sequence[int]:
         params = self._submission.params
@@ -115,7 +108,8 @@ class Decoding:
         if came_true:
             self._request.guessed -= 1
         else:
-            self._drop_guesses(truncate)
+            if self._choices:
+                self._drop_guesses(truncate)
             self._request.token_ids.append(sampled.token_id)
         if came_true and choice.forced:
             self._output.push(sampled.token_id, TokenKind.FORCED)
@@ -129,10 +123,9 @@ class Decoding:
 
     def _drop_guesses(self, truncate: Truncate) -> None:
         self._choices.clear()
-        if self._request.guessed:
-            written = self._written
-            self._request.guessed = 0
-            truncate(self._request, written)
+        guessed, self._request.guessed = self._request.guessed, 0
+        if guessed:
+            truncate(self._request, len(self._request.token_ids) - guessed)
 
     def _learn(self, came_true: bool) -> None:
         """What became of a draft's token says how far the next draft may reach."""
@@ -175,9 +168,10 @@ class Decoding:
 
     def _guess(self, choices: list[Choice]) -> None:
         self._choices = choices
-        guesses = [choice.guess for choice in choices if choice.guess is not None]
-        self._request.token_ids += guesses
-        self._request.guessed = len(guesses)
+        if len(choices) > 1:
+            guesses = [choice.guess for choice in choices if choice.guess is not None]
+            self._request.token_ids += guesses
+            self._request.guessed = len(guesses)
 
     def _force(self, step: Forced, truncate: Truncate) -> None:
         assert self._matcher is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -204,9 +203,9 @@ class Engine:
         self, decision: Decision, choices: list[int], batch: Batch, result: StepResult
     ) -> None:
         """Gives every job what the step found out for it; ends those that are done."""
-        sampled, scores = iter(result.sampled), iter(result.scores.tolist())
+        scores = iter(result.scores.tolist())
         self._scores.forget(batch.layout.out_slots)
-        now, written = self._clock(), 0
+        now, taken, written = self._clock(), 0, 0
         row_price = price_of_a_row(len(decision.work), self._spare_rows)
         for (request, start, end), count in zip(decision.work, choices, strict=True):
             job = self._jobs[request]
@@ -215,11 +214,12 @@ class Engine:
                 self._scores.remember(*job.scores.by_slot(start, end))
             if count:
                 written += job.on_sampled(
-                    tuple(islice(sampled, count)),
+                    result.sampled[taken : taken + count],
                     self._scheduler.truncate,
                     row_price=row_price,
                     now=now,
                 )
+                taken += count
             self._report(job, computed=end, now=now)
         self._meter.step(now, written)
 

@@ -108,7 +108,7 @@ class Request:
     @property
     def remaining(self) -> int:
         """Tokens to compute before the next one can be sampled."""
-        return self.target - self.computed
+        return len(self.token_ids) - self.computed
 
     @property
     def match_limit(self) -> int:

@@ -22,6 +22,7 @@ from agentrt.generation import Completion, TokenKind
 from agentrt.matching import Allowed
 from agentrt.runtime.lookup import RATES, Lookup, price_of_a_row
 from agentrt.runtime.runtime import Runtime
+from agentrt.runtime.submission import Submission
 from agentrt.schema import compile_schema
 from agentrt.testing import VOCAB_SIZE, ByteCodec, ScriptedModel
 from tests.runtime.serving import LONG, settled
@@ -141,18 +142,16 @@ def repeating(seed: int, **options: Any) -> ScriptedModel:
 async def answers(
     model: ScriptedModel, prompts: Sequence[str], sampling: dict[str, Any], **options: Any
 ) -> list[Completion]:
-    done: dict[int, Completion] = {}
+    """What comes when all are asked in one moment, so that the steps are the same every time."""
+    how = dict(sampling)
+    constraint = how.pop("constraint", None)
+    submission = Submission.make(None, how, constraint=constraint)
     async with Runtime(model, **options) as runtime:
-
-        async def ask(i: int) -> None:
-            done[i] = await runtime.generate(prompts[i], **sampling)
-
+        front = runtime._served
         with anyio.fail_after(LONG):
-            async with anyio.create_task_group() as group:
-                for i in range(len(prompts)):
-                    group.start_soon(ask, i)
+            done = await front.complete_all([(front.tokens(each), submission) for each in prompts])
         await settled(runtime)
-    return [done[i] for i in range(len(prompts))]
+    return done
 
 
 def told(done: Sequence[Completion]) -> list[Any]:
