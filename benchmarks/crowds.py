@@ -96,23 +96,23 @@ def prompt(rng: random.Random, length: int) -> list[int]:
     return [rng.randrange(97, 123) for _ in range(length)]
 
 
-def step_ms(running: int, *, waiting: int = 0, steps: int = 60) -> float:
+def step_ms(running: int, *, waiting: int = 0, steps: int = 20) -> float:
     """Milliseconds of a decode step outside the model, with so many in the engine: the least of
-    three medians, since processors that are shared are slower at times.
+    nine medians, since processors that are shared are slower for seconds at a time.
 
     Prompts are 40 tokens that share nothing; those that wait do so because no more may run.
     """
 
     async def measure() -> float:
         rng = random.Random(1)
-        room = running * (40 + 10 * steps)
-        crowd = Crowd(num_slots=room, running=running, step_tokens=512 + running)
-        crowd.add([prompt(rng, 40) for _ in range(running + waiting)], 10 * steps)
+        most = 15 * steps
+        crowd = Crowd(num_slots=running * (40 + most), running=running, step_tokens=512 + running)
+        crowd.add([prompt(rng, 40) for _ in range(running + waiting)], most)
         while crowd.engine.stats.running < running:
             crowd.step()
         for _ in range(5):
             crowd.step()
-        medians = [np.median([crowd.step() for _ in range(steps)]) for _ in range(3)]
+        medians = [np.median([crowd.step() for _ in range(steps)]) for _ in range(9)]
         return 1e3 * float(min(medians))
 
     return asyncio.run(measure())

@@ -68,6 +68,11 @@ PARTS = {
         6,
         decode,
     ),
+    "short": Part(
+        "decode --batches 32 --prompt 16 --new 64 --repeat 3 --limit 60 --peers openvino",
+        2,
+        decode,
+    ),
     "programs": Part(
         "programs --size medium --limit 30 --peers agentrt-file,llama.cpp,openvino "
         "--workloads few_shot_select,few_shot_generate,self_consistency,tree_of_thought,judge,"
