@@ -69,7 +69,7 @@ PARTS = {
         decode,
     ),
     "short": Part(
-        "decode --batches 32 --prompt 16 --new 64 --repeat 3 --limit 60 --peers openvino",
+        "decode --batches 32 --prompt 16 --new 64 --repeat 5 --limit 90 --peers openvino",
         2,
         decode,
     ),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+STEPS = ((1, 0), (64, 0), (1_024, 0), (64, 10_000))  # running, waiting
 CACHE = ("match", "match_from", "acquire", "advance", "extend", "release", "evict")
 Figures = dict[str, Any]
 
@@ -78,8 +79,13 @@ def figures(args: argparse.Namespace) -> Iterator[Figures]:
     yield from with_model(args)
     with tempfile.TemporaryDirectory() as folder:
         yield {"recording_share": recording_share(Path(folder), rounds=2 * args.repeat)}
-    yield {"step_ms": {running: step_ms(running) for running in (1, 64, 1_024)}}
-    yield {"step_ms_waiting": {10_000: step_ms(64, waiting=10_000)}}
+    # In rounds: another tenant of the processor's cores slows these for many seconds at a time.
+    rounds = [[step_ms(running, waiting=waiting) for running, waiting in STEPS] for _ in range(5)]
+    least = [min(taken) for taken in zip(*rounds, strict=True)]
+    yield {
+        "step_ms": {n: ms for (n, waiting), ms in zip(STEPS, least, strict=True) if not waiting},
+        "step_ms_waiting": {n: ms for (_, n), ms in zip(STEPS, least, strict=True) if n},
+    }
 
 
 def main() -> None:
@@ -90,7 +96,7 @@ def main() -> None:
     args = given(parser)
     report: Figures = {}
     with Progress(console=console, disable=args.json) as progress:
-        pieces = progress.track(figures(args), total=2 * args.repeat + 4, description="overhead")
+        pieces = progress.track(figures(args), total=2 * args.repeat + 3, description="overhead")
         for piece in pieces:
             report |= piece
     if not args.json:

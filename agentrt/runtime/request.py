@@ -78,8 +78,8 @@ class Request:
     slots: Int32Array = field(default_factory=lambda: _NO_SLOTS, init=False)
     """int32, at least `computed` long; a table with room to grow."""
 
+    # The first of token_ids, as many as were there when they were last asked for.
     _packed: array[int] = field(default_factory=lambda: array("i"), init=False)
-    # the first of token_ids, as many as were asked for
 
     def __post_init__(self) -> None:
         self.prompt_len = len(self.token_ids)

@@ -93,7 +93,7 @@ class NativeAttention:
         starts = layout.q_indptr.tolist()
         visible = [position + 1 for position in layout.positions.tolist()]
         segments = list(_segments(layout.groups, starts))
-        self._arrays = {
+        self._arrays = {  # kept, as the batches point into them
             "slots": array("i", layout.kv_slots.tobytes()),
             "sequence": array("i", _owners(starts)),
             "visible": array("i", visible),
