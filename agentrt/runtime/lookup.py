@@ -27,6 +27,7 @@ counted over whole answers six sequences at once lost by it what four won."""
 _SHORTEST, _LONGEST = 2, len(RATES) - 1
 _BYTES = 4  # of a token
 _PLACES = 16  # earlier places that are compared, the latest first
+_LOOKS = 8 * _PLACES  # at the same bytes, most of which are places unless tokens are alike
 _FIRST_REACH, _FARTHEST = 4, 32  # tokens
 
 
@@ -97,7 +98,10 @@ def _earlier_places(text: bytes) -> Iterator[int]:
     """Where in the bytes of tokens the last two of them came before, the latest first."""
     last = text[-_SHORTEST * _BYTES :]
     stop, found = len(text) - 1, 0
-    while found < _PLACES and (start := text.rfind(last, 0, stop)) >= 0:
+    for _ in range(_LOOKS):
+        start = text.rfind(last, 0, stop)
+        if start < 0 or found == _PLACES:
+            return
         if start % _BYTES == 0:
             found += 1
             yield start

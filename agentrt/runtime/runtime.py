@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from agentrt.errors import NoRuntime
 from agentrt.runtime.assembly import open_model
-from agentrt.runtime.checks import check_count, make_config
+from agentrt.runtime.checks import check_count, check_ids, make_config
 from agentrt.runtime.lifecycle import Lifecycle
 from agentrt.runtime.selecting import plan_selection
 from agentrt.runtime.streaming import CompletionStream
@@ -267,6 +267,7 @@ class Runtime:
         Raises InvalidRequest for no choices, empty or equal ones, and what `generate` raises.
         """
         tokens = self._served.tokens(prompt)
+        check_ids("the prompt", tokens, self._served.loaded.executor.spec)
         plan = plan_selection(self._served.loaded.codec, tokens, choices, by)
         submission = Submission.make(
             None,

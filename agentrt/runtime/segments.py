@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import tokenizers
 
 _SEGMENT = re.compile(r"(?s:.{64}.*?[A-Za-z](?= )|.+)")
+_LONGEST_KEPT = 512  # characters: a text without a place to cut would be a piece of any length
 _MOST_KEPT = 16_384
 
 _TAIL = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -38,7 +39,8 @@ class Segments:
         """What the tokenizer makes of the whole text, special tokens not added."""
         ids: list[int] = []
         for segment in _SEGMENT.findall(text):
-            ids += self._kept(segment)
+            is_kept = len(segment) <= _LONGEST_KEPT
+            ids += self._kept(segment) if is_kept else self._tokenised(segment)
         return ids
 
     def _tokenised(self, text: str) -> list[int]:
@@ -51,13 +53,23 @@ def falls_apart(backend: tokenizers.Tokenizer) -> bool:
         return False
     if {step["type"] for step in steps_of(backend.normalizer, "normalizers")} - {"NFC"}:
         return False
-    words = [_cuts_words(step) for step in steps_of(backend.pre_tokenizer, "pretokenizers")]
-    if None in words or True not in words:
+    steps = steps_of(backend.pre_tokenizer, "pretokenizers")
+    cuts = [_cuts_words(step) for step in steps]
+    if None in cuts or True not in cuts:
         return False
+    if any(step["type"] == "ByteLevel" for step in steps[: cuts.index(True)]):
+        return False  # it writes spaces as letters
     added = backend.get_added_tokens_decoder().values()
-    return not any(
-        re.search("[A-Za-z] ", token.content) or (token.rstrip and token.content[-1:].isalpha())
-        for token in added
+    return not any(_may_reach_over(token, backend.normalizer) for token in added)
+
+
+def _may_reach_over(token: tokenizers.AddedToken, normalizer: Any) -> bool:
+    """Whether an added token may be found where a letter and a space are, or hang on what is."""
+    texts = {token.content}
+    if token.normalized and normalizer is not None:
+        texts.add(normalizer.normalize_str(token.content))
+    return token.single_word or any(
+        re.search("[A-Za-z] ", text) or (token.rstrip and text[-1:].isalpha()) for text in texts
     )
 
 

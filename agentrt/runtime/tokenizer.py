@@ -32,7 +32,10 @@ class Tokenizer:
     """
 
     def __init__(self, backend: tokenizers.Tokenizer, *, eos_token_ids: Iterable[int] = ()) -> None:
-        """Takes `backend` over: it must not be used for anything else."""
+        """Takes `backend` over: it must not be used for anything else. Its padding and truncation,
+        which a file may keep from the training, are left off."""
+        backend.no_padding()
+        backend.no_truncation()
         self._spelling = _Spelling(backend)
         self._size = backend.get_vocab_size(with_added_tokens=True)
         self._special = SpecialTokens(backend)
@@ -123,7 +126,7 @@ class Tokenizer:
             return b"" if skip_special else (self._backend.id_to_token(token_id) or "").encode()
         known = self._bytes.get(token_id)
         if known is None:
-            token = self._backend.id_to_token(token_id) if token_id < self._size else None
+            token = self._backend.id_to_token(token_id) if 0 <= token_id < self._size else None
             known = self._bytes[token_id] = self._spelling.to_bytes(token) if token else b""
         return known
 

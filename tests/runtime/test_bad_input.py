@@ -42,6 +42,7 @@ NO_PROMPTS: dict[str, Any] = {
     "a message without a role": [Message(None, "x")],  # pyright: ignore[reportArgumentType]
     "content in parts": [Message("user", [{"text": "x"}])],  # pyright: ignore[reportArgumentType]
     "an id beyond any integer type": [10**30],
+    "an id below zero": [0, -1],
 }
 
 NO_OPTIONS: list[dict[str, Any]] = [

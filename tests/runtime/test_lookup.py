@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from agentrt import Message
 from agentrt.generation import Completion, TokenKind
 from agentrt.matching import Allowed
-from agentrt.runtime.lookup import RATES, Lookup, price_of_a_row
+from agentrt.runtime.lookup import RATES, Lookup, _earlier_places, price_of_a_row
 from agentrt.runtime.runtime import Runtime
 from agentrt.runtime.submission import Submission
 from agentrt.schema import compile_schema
@@ -66,6 +66,20 @@ def test_a_loop_goes_round_again() -> None:
 
 def test_no_more_than_may_come() -> None:
     assert [len(draft("abcdefgh ab", most=most)) for most in (-1, 0, 1, 3, 9)] == [0, 0, 1, 3, 4]
+
+
+class Counted(bytes):
+    looks = 0
+
+    def rfind(self, *where: Any) -> int:
+        self.looks += 1
+        return super().rfind(*where)
+
+
+def test_tokens_whose_bytes_are_alike_are_given_up_soon() -> None:
+    text = Counted(array("i", [1] * 8000 + [256, 256]))
+    assert list(_earlier_places(text)) == []
+    assert 1 < text.looks < 1000
 
 
 @pytest.mark.parametrize("seed", range(200))

@@ -76,8 +76,9 @@ def test_pieces_have_the_tokens_of_the_whole(
     backend: tokenizers.Tokenizer, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert falls_apart(backend)
-    finer = segments._SEGMENT.pattern.replace("{256}", f"{{{least}}}")
-    monkeypatch.setattr(segments, "_SEGMENT", re.compile(finer))
+    other = re.sub(r"\{\d+\}", f"{{{least}}}", segments._SEGMENT.pattern)
+    assert f"{{{least}}}" in other
+    monkeypatch.setattr(segments, "_SEGMENT", re.compile(other))
     ours = Tokenizer(tokenizers.Tokenizer.from_str(backend.to_str()))
     rng = random.Random(least)
     cut = 0
@@ -120,12 +121,35 @@ def test_what_was_tokenised_before_is_not_again(monkeypatch: pytest.MonkeyPatch)
     assert len("".join(asked)) < 400
 
 
-def test_a_text_without_a_place_to_cut_is_one_piece() -> None:
+def test_a_text_without_a_place_to_cut_is_one_piece_and_not_kept() -> None:
     text = "0123456789" * 1000
     assert segments._SEGMENT.findall(text) == [text]
+    ours = segments.Segments(trained(by_bytes()))
+    assert ours.encode(text) == ours.encode(text)
+    assert ours._kept.cache_info().currsize == 0
+
+
+@pytest.mark.parametrize("kind", ["padding", "fixed padding", "truncation"])
+def test_what_a_file_says_of_padding_and_truncation_is_of_the_training(kind: str) -> None:
+    plain, told = trained(by_bytes()), trained(by_bytes())
+    if kind == "truncation":
+        told.enable_truncation(16)
+    else:
+        told.enable_padding(length=32 if kind == "fixed padding" else None, pad_to_multiple_of=8)
+    text = "A river runs by the town and is wide. " * 9
+    assert Tokenizer(told).encode(text) == plain.encode(text).ids
+
+
+def by_bytes_first() -> pre_tokenizers.PreTokenizer:
+    plain = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    return pre_tokenizers.Sequence(
+        [plain, pre_tokenizers.Split(tokenizers.Regex(QWEN), "isolated")]
+    )
 
 
 OTHERS = {
+    "spaces spelt as letters before words are cut": lambda: trained(by_bytes_first()),
+    "a token that is a word": lambda: trained(by_bytes(), AddedToken(" river", single_word=True)),
     "a space before": lambda: trained(by_bytes(prefix=True)),
     "an unknown pattern": lambda: trained(by_pattern(r"\p{L}+ \p{L}+|.")),
     "no words at all": lambda: trained(pre_tokenizers.ByteLevel(False, use_regex=False)),
@@ -147,3 +171,5 @@ def test_lower_cased_texts_are_left_whole() -> None:
     assert not falls_apart(backend)
     backend.normalizer = normalizers.NFC()
     assert falls_apart(backend)
+    backend.add_tokens([AddedToken("\u212a river", normalized=True)])  # K, once it is normalized
+    assert not falls_apart(backend)
